@@ -58,6 +58,9 @@ SIZES: Final[dict[str, tuple[dict[str, int], ...]]] = {
     "top_experts": ({"M": 1 << 17}, {"M": 10_001}),
     "w4a16": ({"M": 16, "N": 8192, "K": 8192}, {"M": 129, "N": 4104, "K": 3584}),
     "adamw": ({"N": 1 << 24}, {"N": 3_000_001}),
+    "causal_conv1d": ({"B": 8, "D": 4096, "L": 4096}, {"B": 3, "D": 1000, "L": 2056}),
+    "gated_delta_rule": ({"B": 16, "T": 1024}, {"B": 5, "T": 333}),
+    "merge_attention": ({"T": 16_384, "H": 32}, {"T": 3001, "H": 20}),
     "awq_dequantise": ({"K": 8192, "N": 8192}, {"K": 3584, "N": 4104}),
     "nf4_dequantise": ({"B": 1 << 19}, {"B": 70_001}),
     "quantize_q8_1": ({"M": 4096, "N": 4096}, {"M": 1001, "N": 11_008}),
@@ -67,7 +70,7 @@ SIZES: Final[dict[str, tuple[dict[str, int], ...]]] = {
 TOLERANCE: Final = {
     "rms_norm_f8": 0.08, "fused_classifier": 0.02, "implicit_gemm": 0.01, "w4a16": 0.01, "paged_decode": 0.005,
     "radix_sort": 0.0, "adamw": 0.01, "reshape_and_cache": 0.08, "swiglu_gradients": 0.01,
-    "quantize_q8_1": 0.001,
+    "quantize_q8_1": 0.001, "gated_delta_rule": 0.02, "causal_conv1d": 0.01, "merge_attention": 0.01,
 }  # fmt: skip
 """Of the largest value; 1e-4 of the others."""
 
@@ -272,6 +275,7 @@ SPECIAL: Final[dict[str, Callable[[dict[str, Any], Sizes], dict[str, Any]]]] = {
     "w4a16": lambda given, sizes: {"scales": given["scales"].abs() / 100},
     "adamw": lambda given, sizes: {"v": given["v"].abs()},
     "reshape_and_cache": _slots,
+    "gated_delta_rule": lambda given, sizes: {"g": -given["g"].abs(), "beta": given["beta"].sigmoid()},
 }
 
 

@@ -10,6 +10,9 @@ FOLDER = Path(__file__).parents[1] / "examples" / "ported"
 RAGGED = {
     "adamw": [{"N": 1}, {"N": 300}],
     "awq_dequantise": [{"K": 128, "N": 8}, {"K": 256, "N": 520}],
+    "causal_conv1d": [{"B": 1, "D": 1, "L": 8}, {"B": 2, "D": 3, "L": 1032}],
+    "gated_delta_rule": [{"B": 1, "T": 1}, {"B": 2, "T": 3}],
+    "merge_attention": [{"T": 1, "H": 1}, {"T": 5, "H": 3}],
     "nf4_dequantise": [{"B": 1}, {"B": 9}],
     "quantize_q8_1": [{"M": 1, "N": 32}, {"M": 3, "N": 544}],
     "reshape_and_cache": [{"L": 1, "P": 1}, {"L": 20, "P": 3}],

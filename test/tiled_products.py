@@ -253,6 +253,32 @@ def gathered(m, n, k, t=SQUARE):
     return product, lambda a, rows, b: a[rows.astype(int)] @ b
 
 
+def gathered_copies(m, n, k, t=SQUARE):
+    """The same by `lego.copy_async`, and rows whose index is negative are zero."""
+
+    @lego.kernel(grid=t.grid(m, n), block=t.threads)
+    def product(
+        a: lego.Tensor(f16, Row(m, k)), rows: lego.Tensor(i32, Row(m), range=(-1, m)),
+        b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(m, n)),
+    ):  # fmt: skip
+        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(m, n)
+        acc = t.accumulator()
+        row, column = t.part_of_warp()
+        for step in lego.range(k // BK):
+            lego.copy_async(a, ta, at=lambda r, step=step: (lego.index(rows[at[0] * t.m + r]), step * BK))
+            lego.stage(b, (step, at[1]), tb)
+            lego.commit_copies()
+            lego.wait_copies()
+            lego.barrier()
+            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
+            lego.barrier()
+        acc.store(out, at=(row, column))
+        lego.barrier()
+        t.store(out, c, at)
+
+    return product, lambda a, rows, b: np.where(rows[:, None] < 0, 0, a[rows.astype(int)]) @ b
+
+
 def symmetric(m, n, k, t=SQUARE):
     """The tiles of A A' that reach its diagonal or are below it: a rank-k update that skips the others."""
 
@@ -296,7 +322,7 @@ def softmax(m, n, k, t=SQUARE):
     return product, reference
 
 
-_ALL = (plain, two_sums, gated, row_maximum, doubled, biased, computed, gathered, symmetric, softmax)
+_ALL = (plain, two_sums, gated, row_maximum, doubled, biased, computed, gathered, gathered_copies, symmetric, softmax)
 PRODUCTS = {f.__name__: cache(f) for f in _ALL}
 
 
@@ -317,7 +343,7 @@ def inputs(kernel, seed=0):
     for p in kernel.params:
         shape = p.layout.dims()
         if p.dtype == i32:
-            found[p.name] = rng.integers(0, shape[0], shape).astype(np.int32)
+            found[p.name] = rng.integers(*(p.values or (0, shape[0])), shape).astype(np.int32)
         elif p.read:
             values = (rng.integers(-8, 9, shape) / 16).astype(np.float16)
             found[p.name] = np.asfortranarray(values) if p.layout == Col(*shape) else values

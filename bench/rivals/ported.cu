@@ -134,3 +134,109 @@ extern "C" __global__ void __launch_bounds__(128)
   *reinterpret_cast<Bf8*>(of_a + at) = first;
   *reinterpret_cast<Bf8*>(of_b + at) = second;
 }
+
+extern "C" __global__ void __launch_bounds__(32)
+    gated_delta_rule(const __nv_bfloat16* q, const __nv_bfloat16* k, const __nv_bfloat16* v, const float* g,
+                     const float* beta, float scale, const float* first, __nv_bfloat16* o, float* last, int T) {
+  constexpr int H = 4, K = 128, V = 128, BV = 8, E = K / 32;
+  int lane = threadIdx.x, column = blockIdx.x * BV, head = blockIdx.y, batch = blockIdx.z;
+  int64_t state = (int64_t(batch) * H + head) * K * V + column;
+  float h[E][BV];
+#pragma unroll
+  for (int e = 0; e < E; ++e)
+#pragma unroll
+    for (int c = 0; c < BV; ++c) h[e][c] = first[state + int64_t(lane * E + e) * V + c];
+  auto total = [](float x) {
+#pragma unroll
+    for (int d = 16; d > 0; d /= 2) x += __shfl_xor_sync(~0u, x, d);
+    return x;
+  };
+  for (int t = 0; t < T; ++t) {
+    int64_t at = (int64_t(batch) * T + t) * H + head;
+    float query[E], key[E], qq = 0, kk = 0, new_[BV];
+    uint2 loaded_q = *reinterpret_cast<const uint2*>(q + at * K + lane * E);
+    uint2 loaded_k = *reinterpret_cast<const uint2*>(k + at * K + lane * E);
+    Bf8 loaded_v = *reinterpret_cast<const Bf8*>(v + at * V + column);
+#pragma unroll
+    for (int e = 0; e < E; ++e) {
+      query[e] = __bfloat162float(reinterpret_cast<__nv_bfloat16*>(&loaded_q)[e]);
+      key[e] = __bfloat162float(reinterpret_cast<__nv_bfloat16*>(&loaded_k)[e]);
+      qq += query[e] * query[e], kk += key[e] * key[e];
+    }
+    float of_q = rsqrtf(total(qq) + 1e-6f), of_k = rsqrtf(total(kk) + 1e-6f), fade = expf(g[at]), by = beta[at];
+#pragma unroll
+    for (int e = 0; e < E; ++e) query[e] = query[e] * of_q * scale, key[e] *= of_k;
+#pragma unroll
+    for (int c = 0; c < BV; ++c) {
+      float sum = 0;
+#pragma unroll
+      for (int e = 0; e < E; ++e) h[e][c] *= fade, sum += h[e][c] * key[e];
+      new_[c] = (__bfloat162float(loaded_v.v[c]) - total(sum)) * by;
+    }
+    Bf8 made;
+#pragma unroll
+    for (int c = 0; c < BV; ++c) {
+      float sum = 0;
+#pragma unroll
+      for (int e = 0; e < E; ++e) h[e][c] += key[e] * new_[c], sum += h[e][c] * query[e];
+      made.v[c] = __float2bfloat16_rn(total(sum));
+    }
+    if (lane == 0) *reinterpret_cast<Bf8*>(o + at * V + column) = made;
+  }
+#pragma unroll
+  for (int e = 0; e < E; ++e)
+#pragma unroll
+    for (int c = 0; c < BV; ++c) last[state + int64_t(lane * E + e) * V + c] = h[e][c];
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    causal_conv1d(const __nv_bfloat16* x, const __nv_bfloat16* weight, const __nv_bfloat16* bias,
+                  const __nv_bfloat16* before, __nv_bfloat16* y, int D, int L) {
+  constexpr int TAPS = 4, V = 8;
+  int channel = blockIdx.y, batch = blockIdx.z, t = (blockIdx.x * 128 + threadIdx.x) * V;
+  if (t >= L) return;
+  int64_t row = int64_t(batch) * D + channel;
+  uint2 taps = *reinterpret_cast<const uint2*>(weight + channel * TAPS);
+  float tap[TAPS], step[TAPS - 1 + V], start = __bfloat162float(bias[channel]);
+#pragma unroll
+  for (int k = 0; k < TAPS; ++k) tap[k] = __bfloat162float(reinterpret_cast<__nv_bfloat16*>(&taps)[k]);
+  if (t > 0) {
+    uint2 loaded = *reinterpret_cast<const uint2*>(x + row * L + t - TAPS);
+#pragma unroll
+    for (int k = 0; k < TAPS - 1; ++k) step[k] = __bfloat162float(reinterpret_cast<__nv_bfloat16*>(&loaded)[k + 1]);
+  } else {
+#pragma unroll
+    for (int k = 0; k < TAPS - 1; ++k) step[k] = __bfloat162float(before[row * (TAPS - 1) + k]);
+  }
+  Bf8 here = *reinterpret_cast<const Bf8*>(x + row * L + t), made;
+#pragma unroll
+  for (int k = 0; k < V; ++k) step[TAPS - 1 + k] = __bfloat162float(here.v[k]);
+#pragma unroll
+  for (int k = 0; k < V; ++k) {
+    float total = start;
+#pragma unroll
+    for (int j = 0; j < TAPS; ++j) total += tap[j] * step[k + j];
+    made.v[k] = __float2bfloat16_rn(total / (1.0f + expf(-total)));
+  }
+  *reinterpret_cast<Bf8*>(y + row * L + t) = made;
+}
+
+extern "C" __global__ void __launch_bounds__(128)
+    merge_attention(const __nv_bfloat16* prefix, const float* prefix_sums, const __nv_bfloat16* suffix,
+                    const float* suffix_sums, __nv_bfloat16* merged, float* sums, int T, int H) {
+  constexpr int D = 128, V = 8;
+  int number = blockIdx.x * 128 + threadIdx.x, row = number / (D / V), chunk = number % (D / V);
+  if (number >= T * H * (D / V)) return;
+  int at = row % H * T + row / H;
+  float p = prefix_sums[at], s = suffix_sums[at];
+  p = p == INFINITY ? -INFINITY : p, s = s == INFINITY ? -INFINITY : s;
+  float greatest = fmaxf(p, s), one = expf(p - greatest), other = expf(s - greatest), total = one + other;
+  one /= total, other /= total;
+  int64_t first = int64_t(row) * D + chunk * V;
+  Bf8 left = *reinterpret_cast<const Bf8*>(prefix + first), right = *reinterpret_cast<const Bf8*>(suffix + first), made;
+#pragma unroll
+  for (int k = 0; k < V; ++k)
+    made.v[k] = __float2bfloat16_rn(__bfloat162float(left.v[k]) * one + __bfloat162float(right.v[k]) * other);
+  *reinterpret_cast<Bf8*>(merged + first) = made;
+  if (chunk == 0) sums[at] = logf(total) + greatest;
+}

@@ -119,7 +119,7 @@ def added_in_place(product: TileNode) -> TileNode | None:
 def ordered_operands(
     node: TileNode, product: MultiplyTiles, needed: tuple[LinearLayout, ...]
 ) -> dict[tuple[TileNode, LinearLayout], LinearLayout]:
-    """Layouts in which operands reach a product, registers in its order, by node behind new labels and canonical one."""
+    """Layouts in which operands reach a product, registers in its order, by node behind new labels and layout."""
     found = {}
     for index, operand, place in zip(product.tiles, node.operands, needed, strict=False):
         ordered = None if is_shared(place) else fragment_order(product, index, place)
@@ -131,7 +131,7 @@ def ordered_operands(
 
 
 def fragment_order(product: MultiplyTiles, index: int, place: LinearLayout) -> LinearLayout | None:
-    """The layout of operand `index` with registers in the order in which `mma.sync` takes them; None where any order is.
+    """The layout of operand `index`, registers in the order in which `mma.sync` takes them; None where any order is.
 
     Loads of several registers then leave them where an instruction reads them: a word, in `a` also that of 8 rows
     below, and the next one along K.

@@ -9,9 +9,10 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
 | reduction | combinations, 4 a shuffle, and the exchange between warps by its plan |
-| product | 8 for each `mma.sync` of 16 x 8, 3 where words of a are moved to it; wavefronts of operands in shared memory; half of both by `wgmma` |
+| product | 8 for each `mma.sync` of 16 x 8, and 3 where words of a are moved to it; wavefronts of shared operands |
+| product by `wgmma` | half of both |
 | load into shared memory | the load of whole lines, and a wavefront a line |
-| conversion | its plan, `f2.conversion.conversion_plan`: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses in shared memory, once; waits in loops |
+| conversion | its plan: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
 Stores and addresses were fitted to random programs that were timed on an H200, with data in the L2 cache and with one

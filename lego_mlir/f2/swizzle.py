@@ -146,13 +146,11 @@ def swizzle(source: LinearLayout, target: LinearLayout, bits: int, in_order: boo
     return SwizzlePlan(source, target, memory, *vectors, bits)
 
 
-def matrix_swizzle(
-    source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False
-) -> SwizzlePlan | None:
-    """Like `swizzle`, if the source can store words of rows that `ldmatrix` hands to the lanes of the target; else None.
+def matrix_swizzle(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> SwizzlePlan | None:
+    """Like `swizzle`, if the source can store words of rows that `ldmatrix` hands to the target's lanes; else None.
 
     Plain, a row is the word of registers of lane 0 and the same of lanes 1 to 3; transposed, an element of each of 8
-    lanes. The eight rows of a matrix meet in no bank. A word has the first registers of the target, `in_order`, or those
+    lanes. The eight rows of a matrix meet in no bank. A word has the target's first registers, `in_order`, or those
     that the source has too.
     """
     if bits not in MATRIX_BITS or target.in_sizes.get(LANE) != WARP_LANES:

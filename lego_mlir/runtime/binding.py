@@ -12,7 +12,7 @@ elements in memory order, which every layout allows. A size that follows from th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Final
@@ -98,15 +98,19 @@ def arrange(
     by_name = {a.name: named[a.name] for a in entry.arguments if a.name in named}
     sizes = {name: value for name, value in named.items() if name not in by_name}
     _require_known(entry, sizes)
-    open_ = [a for a in entry.arguments if a.name not in by_name]
-    inputs = [a for a in open_ if not is_result(a)]
-    if len(given) == len(open_):
-        taken = dict(zip((a.name for a in open_), given, strict=True))
-    elif len(given) == len(inputs):
-        taken = dict(zip((a.name for a in inputs), given, strict=True))
-    else:
-        raise UsageError(_wrong_count(entry, open_, inputs, len(given)))
+    taken = dict(zip((a.name for a in positional(entry, len(given), named)), given, strict=True))
     return [by_name.get(a.name, taken.get(a.name, MISSING)) for a in entry.arguments], sizes
+
+
+def positional(entry: KernelEntry, count: int, named: Container[str]) -> list[Argument]:
+    """The parameters of `count` values without a name. Raises UsageError for another count."""
+    open_ = [a for a in entry.arguments if a.name not in named]
+    inputs = [a for a in open_ if not is_result(a)]
+    if count == len(open_):
+        return open_
+    if count == len(inputs):
+        return inputs
+    raise UsageError(_wrong_count(entry, open_, inputs, count))
 
 
 def _wrong_count(entry: KernelEntry, open_: Sequence[Argument], inputs: Sequence[Argument], count: int) -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Parameters = Mapping[str, int | bool]
 FRAGMENTS: Final = "ldmatrix_mma.mlir"  # distributes the tiles of lego.mma to lanes, whatever copies them
-SPECIAL: Final = 16  # kernels for sizes with some facts that one kernel has; further ones run the kernel for all sizes
+SPECIAL: Final = 16  # kernels for sizes with some facts, and for values of numbers; others run the kernel for all
 _PLANS: Final = 1024  # of one kernel; a caller whose shapes change all the time starts over
 
 
@@ -235,7 +235,8 @@ class TracedKernelCalls(Calls):
         """The calls of the kernel for sizes like these; None for this kernel."""
         from lego_mlir.tracing.definition.specialised import SizeFacts, specialised
 
-        facts = SizeFacts.of(self.kernel.sizes, sizes)
+        named = self.kernel.specialise if isinstance(self.kernel.specialise, tuple) else ()
+        facts = SizeFacts.of(self.kernel.sizes, sizes, named)
         if facts and facts not in self.special and len(self.special) < SPECIAL:
             self.special[facts] = TracedKernelCalls(specialised(self.kernel, facts), self.script, self.parameters)
         return self.special.get(facts)
@@ -394,15 +395,15 @@ def target_for(capability: str) -> str:
 
 def calls_of(kernel: Kernel | KernelProgram) -> Calls:
     """How a kernel or program is called on arrays; `Kernel.__call__` and its companions use it."""
-    from lego_mlir.tracing.definition.absent import optional_names
+    from lego_mlir.tracing.definition.fixed_arguments import optional_names, specialised_numbers
     from lego_mlir.tracing.definition.program import KernelProgram
 
     if isinstance(kernel, KernelProgram):
         from lego_mlir.runtime.program_calls import ProgramCalls
 
         return ProgramCalls(kernel)
-    if optional_names(kernel):
-        from lego_mlir.runtime.optional_calls import OptionalCalls
+    if optional_names(kernel) or specialised_numbers(kernel):
+        from lego_mlir.runtime.routed_calls import RoutedCalls
 
-        return OptionalCalls(kernel)
+        return RoutedCalls(kernel)
     return TracedKernelCalls(kernel)

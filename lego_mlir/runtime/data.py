@@ -331,7 +331,7 @@ def expected(
         )
     known = {
         **sizes,
-        **dict.fromkeys(kernel.absent),
+        **kernel.arguments_fixed,
         **{name: _exact(value, precision) for name, value in arguments.items()},
     }
     result = kernel.expected(**{name: known[name] for name in inspect.signature(kernel.expected).parameters})

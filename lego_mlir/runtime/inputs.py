@@ -108,7 +108,7 @@ def of_function(kernel: Runnable, sizes: Mapping[str, int], seed: int) -> dict[s
     if not isinstance(returned, Mapping) or not all(isinstance(name, str) for name in returned):
         raise UsageError(f"{origin}: return a dict of arrays by parameter name, not {brief(repr(returned), 60)}")
     parameters = [parameter.name for parameter in kernel.params]
-    returned = {name: value for name, value in returned.items() if name not in kernel.absent}
+    returned = {name: value for name, value in returned.items() if name not in kernel.arguments_fixed}
     for name in returned:
         if name not in parameters:
             raise UsageError(

@@ -8,8 +8,9 @@ Each name below is loaded from its module when it is first used, and nothing hea
 Sections:
 
 - stages: `compile`, `stages`, `lowering`, `exchange`, `llvm`, `llvm_options`, `ptxas`, `kept`, `manifest`
-- code for GPUs: `intrinsics`, `literals`, `mathlib`, `tensor_scopes`, `early_loads`, `late_sums`, `short_reversals`,
-  `wide_extremes`, `sass`, `triton_text`, `nvidia_tools`
+- code for GPUs: `intrinsics`, `literals`, `mathlib`, `tensor_scopes`, `block_text`, `early_loads`, `eager_uses`,
+  `late_sums`, `loaded_words`, `masked_words`, `scaled_sums`, `short_reversals`, `wide_extremes`, `sass`, `triton_text`,
+  `nvidia_tools`
 - code for CPUs: `host_loops`, `host_warps`, `host_units`, `host_functions`, `host_divisions`, `host_rounding`,
   `host_printing`
 """

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Final
+from typing import Final, NoReturn
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Block, Op, Type, Value
@@ -35,8 +35,9 @@ _AXES: Final = "xyz"
 
 def expand(function: Op, block: tuple[int, ...]) -> None:
     """Replace the exchanges of a kernel of this block."""
-    names = {
+    names: dict[str, Callable[[Op, Op, WarpThread], tuple[Value, ...]]] = {
         "gpu.shuffle": _shuffle,
+        "nvvm.shfl.sync": _refused,
         "nvvm.vote.sync": _vote,
         "nvvm.match.sync": _match,
         ACTIVE: _own_lane,
@@ -132,7 +133,11 @@ def _require_all(operation: Op) -> None:
     """Raise ModuleError for an exchange among some lanes, which a CPU does not run together."""
     made = operation.operands[0].owner
     if "value" not in made.attributes or bindings.load().ir.IntegerAttr(made.attributes["value"]).value != -1:
-        raise ModuleError(f"{operation.name} among the members of a warp has no form on a CPU")
+        _refused(None, operation)
+
+
+def _refused(_: Op | None, operation: Op, thread: WarpThread | None = None) -> NoReturn:
+    raise ModuleError(f"{operation.name} among the members of a warp has no form on a CPU")
 
 
 def _over_lanes(

@@ -24,52 +24,35 @@ v.0:
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
-from lego_mlir.toolchain import early_loads
+from lego_mlir.toolchain.block_text import Instruction, rewritten
 
 FEWEST: Final = 2
 """Extremes of a block with which there is something to move."""
-_SUM: Final = re.compile(r"  (?P<result>%\S+) = (?:add|sub) (?:nuw )?(?:nsw )?i32 ")
-_EXTREME: Final = re.compile(r"^  (?P<result>%\S+) = (?:tail |notail )?call .*@llvm\.[su](?:min|max)\.i32\(", re.MULTILINE)
-_NAME: Final = re.compile(r'%(?:[-\w.$]+|"[^"]*")')
-
-
 MOST_LINES: Final = 1024
 """Lines below a sum in which its first use is looked for."""
+_SUM: Final = re.compile(r"  %\S+ = (?:add|sub) (?:nuw )?(?:nsw )?i32 ")
+_EXTREME: Final = re.compile(r"  %\S+ = (?:tail |notail )?call .*@llvm\.[su](?:min|max)\.i32\(")
 
 
 def moved(text: str) -> str:
     """The module, with sums and extremes moved; the same text where nothing moves."""
-    if not _EXTREME.search(text):
-        return text
-    lines = text.split("\n")
-    made: list[str] = []
-    block: list[str] = []
-    for line in lines:
-        if line.startswith("  "):
-            block.append(line)
-            continue
-        made += _ordered(block)
-        block = []
-        made.append(line)
-    made += _ordered(block)
-    return text if made == lines else early_loads.named("\n".join(made))
+    return rewritten(text, _ordered) if _EXTREME.search(text) else text
 
 
-def _ordered(block: list[str]) -> list[str]:
-    """The lines of a block, each sum and extreme in front of what takes it first, if that is one of them."""
-    if sum(1 for line in block if _EXTREME.match(line)) < FEWEST:
+def _ordered(block: Sequence[Instruction]) -> Sequence[Instruction]:
+    """A block, each sum and extreme in front of what takes it first, if that is one of them."""
+    if sum(1 for one in block if _EXTREME.match(one.text)) < FEWEST:
         return block
-    below: list[tuple[str, frozenset[str]]] = []  # from the last line up
-    for line in reversed(block):
-        kept = line, frozenset(_NAME.findall(line))
-        place = len(below)
-        extreme = _EXTREME.match(line)
-        if found := extreme or _SUM.match(line):
-            last = max(0, len(below) - MOST_LINES)
-            user = next((k for k in range(len(below) - 1, last - 1, -1) if found["result"] in below[k][1]), None)
-            if user is not None and (_EXTREME.match(below[user][0]) or (extreme and _SUM.match(below[user][0]))):
+    below: list[Instruction] = []  # from the last one up
+    for one in reversed(block):
+        place, extreme = len(below), _EXTREME.match(one.text)
+        if extreme or _SUM.match(one.text):
+            nearest = range(len(below) - 1, max(0, len(below) - MOST_LINES) - 1, -1)
+            user = next((k for k in nearest if one.result in below[k].needs), None)
+            if user is not None and (_EXTREME.match(below[user].text) or (extreme and _SUM.match(below[user].text))):
                 place = user + 1
-        below.insert(place, kept)
-    return [line for line, _ in reversed(below)]
+        below.insert(place, one)
+    return below[::-1]

@@ -134,7 +134,16 @@ def to_ptx(text: str, target: Target) -> str:
 
 def emit(text: str, target: Target) -> str:
     """PTX of an LLVM IR module, in this process, which LLVM aborts if the target lacks an instruction."""
-    from lego_mlir.toolchain import early_loads, late_sums, short_reversals, wide_extremes
+    from lego_mlir.toolchain import (
+        eager_uses,
+        early_loads,
+        late_sums,
+        loaded_words,
+        masked_words,
+        scaled_sums,
+        short_reversals,
+        wide_extremes,
+    )
 
     llvm = binding()
     machine = llvm.Target.from_triple(TRIPLE).create_target_machine(
@@ -147,12 +156,13 @@ def emit(text: str, target: Target) -> str:
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     optimised = str(module)
-    made = late_sums.moved(early_loads.moved(optimised))
+    made = eager_uses.ordered(early_loads.moved(scaled_sums.fused(optimised)))
+    made = late_sums.moved(loaded_words.kept(made))
     if any(short_reversals.is_short(function.name) for function in module.functions):
         made = short_reversals.declared(made)
     if made != optimised:
         module = parse(made)
-    return wide_extremes.for_target(str(machine.emit_assembly(module)), target)
+    return wide_extremes.for_target(masked_words.joined(str(machine.emit_assembly(module))), target)
 
 
 def _emit_apart(text: str, target: Target) -> str:

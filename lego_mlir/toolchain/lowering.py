@@ -28,6 +28,7 @@ from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
 from lego_mlir.transforms.passes.f8_matrix_loads import LowerF8MatrixLoads
 from lego_mlir.transforms.passes.fast_functions import LowerFastFunctions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
+from lego_mlir.transforms.passes.join_scratch import JoinScratch
 from lego_mlir.transforms.passes.lower_atomics import LowerAtomics
 from lego_mlir.transforms.passes.lower_cache_hints import PRIORITIES, LowerCacheHints
 from lego_mlir.transforms.passes.lower_shuffles import LowerShuffles
@@ -60,6 +61,7 @@ LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     LowerSubgroupReduce(),
     LowerShuffles(),
     LowerAtomics(),
+    JoinScratch(),
 )
 NVVM: Final = Pipeline(
     "builtin.module",

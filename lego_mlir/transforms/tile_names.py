@@ -16,6 +16,7 @@ from lego_mlir import bindings
 from lego_mlir.aliases import Location, Op
 
 NAME: Final = "lego.name"
+SCRATCH: Final = "lego.scratch"  # of a tile that conversions, scans and reductions exchange through
 ATTRIBUTES: Final = "workgroup_attrib_attrs"
 
 

@@ -99,7 +99,7 @@ CLOSING = {
     ("lego_mlir.runtime.data", "lego_mlir.runtime.tolerance"): "bounds of errors come from inputs made by data",
     ("lego_mlir.runtime.arrays", "lego_mlir.runtime.dlpack"): "arrays of unknown types come through DLPack",
     ("lego_mlir.runtime.calls", "lego_mlir.runtime.program_calls"): "calls of a program are a kind of calls",
-    ("lego_mlir.runtime.calls", "lego_mlir.runtime.optional_calls"): "calls without some tensors are a kind of calls",
+    ("lego_mlir.runtime.calls", "lego_mlir.runtime.routed_calls"): "calls of several kernels are a kind of calls",
 }
 
 

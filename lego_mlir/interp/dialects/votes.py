@@ -1,4 +1,4 @@
-"""`nvvm`: votes of a warp, the lanes with equal values, and those that run together."""
+"""`nvvm`: shuffles and votes of a warp, the lanes with equal values, and those that run together."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp, re
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
-from lego_mlir.interp.values import Array
-from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits
+from lego_mlir.interp.values import Array, like_vector
+from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, shuffle_source
 
 
 @implements("llvm.call_intrinsic")
@@ -38,6 +38,31 @@ def vote_sync(op: Operation) -> Step:
         holds, groups = by_warp(m, m.values[condition]), _taking_part(m, m.values[mask], f"vote {kind}", place)
         found = VOTES[kind](holds[..., None, :], groups)
         m.values[result] = from_warp(m, found.view(np.int32) if kind == "ballot" else found)
+
+    return step
+
+
+@implements("nvvm.shfl.sync")
+def shuffle_sync(op: Operation) -> Step:
+    """Each lane reads the value of another among the lanes that its mask names; one of another lane is a fault."""
+    mask, value, offset, clamp = op.operands
+    result, place = op.result, op.place
+    mode = op.keyword("kind").replace("bfly", "xor")
+
+    def step(m: Machine) -> None:
+        source, groups = by_warp(m, m.values[value]), _taking_part(m, m.values[mask], f"shuffle {mode}", place)
+        distance, bound = (by_warp(m, m.values[word]).astype(np.int64) for word in (offset, clamp))
+        partner, _ = shuffle_source(mode, distance, bound)
+        partner = np.broadcast_to(partner, groups.shape[:-1])
+        active = active_by_warp(m) & by_warp(m, np.ones((1, m.threads), bool))
+        outside = active & ~np.take_along_axis(groups, partner[..., None], axis=-1)[..., 0]
+        if outside.any():
+            row, warp, lane = (int(i) for i in np.argwhere(outside)[0])
+            block, thread = m.name_lane(row, warp * WARP + lane)
+            text = f"shuffle {mode} reads lane {int(partner[row, warp, lane])} of its warp, which is not a member"
+            m.faults.add(Kind.SHUFFLE, text, place, block, thread, count=int(outside.sum()))
+        source = np.broadcast_to(source, (*partner.shape, *source.shape[3:]))
+        m.values[result] = from_warp(m, np.take_along_axis(source, like_vector(partner, source.ndim), axis=2))
 
     return step
 

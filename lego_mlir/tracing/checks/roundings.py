@@ -20,6 +20,7 @@ from typing import Any, Final
 
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.ranges import Range
+from lego_mlir.tracing.trace.data_ranges import SHUFFLES
 from lego_mlir.tracing.trace.dtypes import DType, f32
 from lego_mlir.tracing.trace.operators import OPERATORS
 from lego_mlir.tracing.trace.trace import (
@@ -71,7 +72,7 @@ SPREAD: Final = 4.0
 _EXACT: Final = frozenset(
     {"neg", "abs", "minimum", "maximum", "select", "sign", "copysign", "floor", "ceil", "round", "trunc"}
 )
-MOVES: Final = frozenset({"gpu.shuffle", "vector.extract", "arith.bitcast", "vector.bitcast"})
+MOVES: Final = frozenset({*SHUFFLES, "vector.extract", "arith.bitcast", "vector.bitcast"})
 """MLIR operations whose result is one of their operands, in this thread or another."""
 
 Counts = tuple[int, ...]

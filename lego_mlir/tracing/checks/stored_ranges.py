@@ -25,7 +25,7 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.verdict import Proved
-from lego_mlir.tracing.trace.data_ranges import SHUFFLE, DataRanges, Span
+from lego_mlir.tracing.trace.data_ranges import SHUFFLES, DataRanges, Span
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
@@ -170,8 +170,8 @@ class StoredRanges(DataRanges):
             match self._definitions.get(current.number):
                 case Lane(operand=operand):
                     pending.append(operand)
-                case MlirOperation(name=name, operands=(operand, *_)) if name == SHUFFLE:
-                    pending.append(operand)
+                case MlirOperation(name=name, operands=operands) if name in SHUFFLES:
+                    pending.append(operands[SHUFFLES[name]])
                 case Compute(operation="select", operands=(_, *operands)) | Compose(operands=operands):
                     pending += operands
                 case _:

@@ -49,6 +49,7 @@ IMPURE_MODULES: Final = ("numpy.random", "numpy.lib", "numpy.ctypeslib")
 REFLECTIVE: Final = frozenset(("__globals__", "__dict__", "__code__", "__closure__", "__builtins__"))
 """Attributes of anything that lead to names which are not seen here."""
 _OPTIONS: Final = ("name", "grid", "block", "cluster", "bounds", "contract", "fast", "assumed", "tolerance")
+_FIXED: Final = ("arguments_fixed", "number_types", "known_sizes")
 _MUTABLE: Final = (list, dict, set)
 _PLAIN: Final = (bool, int, str, bytes, complex)
 _COMPUTED: Final = frozenset(("_args", "_assumptions", "_assumptions_orig", "_assumptions0", "_mhash", "_symbols"))
@@ -66,7 +67,8 @@ def fingerprint(kernel: Kernel) -> bytes | None:
     if type(kernel) is not Kernel or kernel.schedules or kernel._choice is not None:
         return None
     try:
-        return _Digests().of((tuple(getattr(kernel, n) for n in _OPTIONS), kernel.signature, kernel.function))
+        fixed = [tuple(getattr(kernel, n).items()) for n in _FIXED]
+        return _Digests().of((tuple(getattr(kernel, n) for n in _OPTIONS), *fixed, kernel.signature, kernel.function))
     except (UnknownPartError, RecursionError, OSError):
         return None
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, update_wrapper
 from math import prod
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Literal
+from types import MappingProxyType, TracebackType
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from lego_mlir import bindings
 from lego_mlir.aliases import Module, Symbol
@@ -37,6 +37,7 @@ from lego_mlir.tracing.definition.calling import OnArrays
 from lego_mlir.tracing.definition.kernel_declaration import (
     checked_cluster,
     checked_extents,
+    checked_specialise,
     declared_extents,
     declared_sizes,
     require_names,
@@ -54,6 +55,7 @@ from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Buffer,
+    Constant,
     Distinct,
     KernelTrace,
     Load,
@@ -73,6 +75,7 @@ if TYPE_CHECKING:
     from lego_mlir.engine.layout_choice import LayoutChoice
     from lego_mlir.engine.tile_graph import TileGraph
     from lego_mlir.tracing.checks.roundings import Roundings
+    from lego_mlir.tracing.definition.reference import Fixed
     from lego_mlir.tracing.schedules.composition import Schedule
 
 _OPTIONS: Final = ("grid", "block", "name", "cluster", "contract", "max_registers", "min_blocks", "fast", "specialise")
@@ -101,8 +104,13 @@ class Parameter:
 class Kernel(Referenced, OnArrays):
     """A kernel: a function over tensors with layouts, launched on `grid` blocks of `block` threads, each (x, y, z)."""
 
-    specialise = False
-    """Whether calls with sizes of 1, or divisible by 16, have kernels of their own: `definition.specialised`."""
+    specialise: bool | tuple[str, ...] = False
+    """Whether calls with sizes of 1, or divisible by 16, have kernels of their own: `definition.specialised`; the names
+    are those of numbers and sizes whose every value has one."""
+    number_types: Mapping[str, DType] = MappingProxyType({})
+    """The types of the numbers among `arguments_fixed`."""
+    known_sizes: Mapping[Symbol, int] = MappingProxyType({})
+    """The sizes of a specialised kernel that are numbers."""
     unit: str | None = None
     """The matrix unit that a schedule chose for products of tiles without a layout."""
     assumed: tuple[Requirement, ...] = ()
@@ -142,13 +150,9 @@ class Kernel(Referenced, OnArrays):
                 f"{self.source}: fast={fast!r} is True or False: whether division, roots, exp, log, sin and cos of f32 "
                 "are approximate; a call takes fast=True too"
             )
-        if not isinstance(specialise, bool):
-            raise TraceError(
-                f"{self.source}: specialise={specialise!r} is True or False: whether sizes that are 1, or divisible by "
-                "16, make a kernel of their own when it is called"
-            )
-        self.contract, self.fast, self.specialise = contract, fast, specialise
+        self.contract, self.fast = contract, fast
         self.signature = signature_of(function, self.source, names)
+        self.specialise = checked_specialise(specialise, self)
         update_wrapper(self, function, updated=())
         self.schedules: tuple[str, ...] = ()
         self._choice: LayoutChoice | None = None
@@ -187,10 +191,14 @@ class Kernel(Referenced, OnArrays):
         return self._choice
 
     def without(self, *names: str) -> Kernel:
-        """The kernel without tensors that may be None, which its function gets as None: see `definition.absent`."""
-        from lego_mlir.tracing.definition.absent import without
+        """The kernel without tensors that may be None, which its function gets as None."""
+        return self.fixed(**dict.fromkeys(names))
 
-        return without(self, names)
+    def fixed(self, **values: Fixed) -> Kernel:
+        """The kernel for these values of numbers, and None for tensors: see `definition.fixed_arguments`."""
+        from lego_mlir.tracing.definition.fixed_arguments import fixed
+
+        return fixed(self, values)
 
     def placed(self, choice: LayoutChoice) -> Kernel:
         """The kernel with its tiles without a layout in those of another choice for the same graph."""
@@ -240,6 +248,7 @@ class Kernel(Referenced, OnArrays):
         """The function's statements; with a choice of layouts, those of the tiles in their layouts."""
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
         tracer.contracts, tracer.fast, tracer.unit = self.contract, self.fast, self.unit
+        tracer.known_sizes = self.known_sizes
         for requirement in self.assumed:
             tracer.assume(requirement.condition)
             tracer.requirements.append(requirement)
@@ -267,7 +276,7 @@ class Kernel(Referenced, OnArrays):
                 tracer.require_divisors(as_expr(n), self.source)
             maps.ranges = tracer.ranges
             with maps.current():
-                given = dict(zip(self.signature, arguments, strict=True))
+                given = {**self._constants(tracer), **dict(zip(self.signature, arguments, strict=True))}
                 record(tracer, self.function, [given.get(name) for name in inspect.signature(self.function).parameters])
         except LegoError as error:
             raise located(error, self.source) from error
@@ -278,6 +287,15 @@ class Kernel(Referenced, OnArrays):
             )
             raise located(ended.with_traceback(error.__traceback__), self.source) from None
         return tracer, parameters
+
+    def _constants(self, tracer: Tracer) -> dict[str, Scalar]:
+        """The numbers that are fixed, as the function gets them."""
+        made: dict[str, Scalar] = {}
+        for name, dtype in self.number_types.items():
+            value = tracer.value(dtype)
+            tracer.append(Constant(value, cast("float", self.arguments_fixed[name]), self.source))
+            made[name] = Scalar(value)
+        return made
 
     def _trace(
         self, tracer: Tracer, parameters: Sequence[Buffer | ScalarParameter], maps: Collection[str] = ()
@@ -454,8 +472,8 @@ def kernel(
     `tracing.words.clustered_blocks`. `contract=False` rounds products that are added by themselves: see
     `tracing.trace.contraction`. `max_registers` and `min_blocks` limit the registers of a thread: see
     `tracing.trace.launch_bounds`. `fast=True` makes division and functions approximate: `tracing.words.functions`.
-    `specialise=True` makes kernels of their own for calls with sizes that are 1 or divisible by 16: see
-    `tracing.definition.specialised`.
+    `specialise=True` makes kernels of their own for calls with sizes that are 1 or divisible by 16; a tuple of names
+    of numbers and sizes, for their values too: see `tracing.definition.specialised`.
 
     Parameters are annotated with `lego.Tensor(dtype, layout)`, or with an element type for a number. `name` is the
     entry of the compiled code, the function's name by default. Raises TraceError for other options, and if `grid` or

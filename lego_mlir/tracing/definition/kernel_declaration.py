@@ -67,6 +67,20 @@ def checked_cluster(given: Any, grid: Sequence[Any], source: Source) -> tuple[in
     return whole
 
 
+def checked_specialise(given: object, kernel: Kernel) -> bool | tuple[str, ...]:
+    """The option `specialise`. Raises TraceError for names of neither numbers nor sizes."""
+    if isinstance(given, bool):
+        return given
+    numbers = [name for name, kind in kernel.signature.items() if not isinstance(kind, Tensor)]
+    known = [*numbers, *(size.name for size in declared_sizes(kernel))]
+    if isinstance(given, (tuple, list)) and all(name in known for name in given):
+        return tuple(given)
+    raise TraceError(
+        f"{kernel.source}: specialise={given!r} is True or False: whether sizes that are 1, or divisible by 16, make a "
+        f"kernel of their own when it is called; or names, of {', '.join(known) or 'none'}, whose values do too"
+    )
+
+
 def signature_of(
     function: Callable[..., Any], source: Source, names: Mapping[str, Any] | None
 ) -> dict[str, Tensor | DType]:

@@ -289,7 +289,9 @@ class Recorder:
             )
         given = dict(zip(names, arguments, strict=True))
         if none := [name for name, value in given.items() if value is None]:
-            self.call(kernel.without(*none), tuple(value for value in arguments if value is not None), sizes)
+            self.call(
+                kernel.fixed(**dict.fromkeys(none)), tuple(value for value in arguments if value is not None), sizes
+            )
             return
         for name, value in given.items():
             self._require_kind(kernel, name, value)

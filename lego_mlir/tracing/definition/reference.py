@@ -11,9 +11,10 @@ not be passed is an error where the function is defined.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from math import inf
 from numbers import Real
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from lego_mlir.errors import TraceError
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.trace.trace import Source
     from lego_mlir.tracing.words.tensor import Tensor
 
+Fixed = float | int | bool | None
+"""The value of an argument that a kernel is traced for, None for a tensor."""
+
 
 class Referenced:
     """A kernel or program with `@k.reference` and `@k.inputs`, kept as `k.expected` and `k.supplied`."""
@@ -30,8 +34,8 @@ class Referenced:
     name: str
     source: Source
     signature: dict[str, Tensor | DType]
-    absent: frozenset[str] = frozenset()
-    """Tensors that are None: `definition.absent`."""
+    arguments_fixed: Mapping[str, Fixed] = MappingProxyType({})
+    """Arguments that it is traced for, which it has no parameters for: `definition.fixed_arguments`."""
 
     def __init__(self) -> None:
         self.expected: Callable[..., Any] | None = None

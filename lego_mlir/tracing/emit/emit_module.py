@@ -78,6 +78,7 @@ from lego_mlir.tracing.words.cache_hints import LEVELS
 from lego_mlir.transforms.kernel_facts import APART_ATTRIBUTE
 from lego_mlir.transforms.passes.lower_cache_hints import HINT
 from lego_mlir.transforms.tile_names import NAME as TILE_NAME
+from lego_mlir.transforms.tile_names import SCRATCH
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.emit.emit_calls import FunctionEmitter
@@ -216,6 +217,8 @@ class KernelEmitter:
         listed = {"llvm.align": self.ir.Attribute.parse(f"{alignment} : i64")}
         if tile.named:
             listed[TILE_NAME] = self.ir.StringAttr.get(tile.name)
+        if tile.scratch:
+            listed[SCRATCH] = self.ir.UnitAttr.get()
         if order is not None:
             listed["lego.order"] = self.ir.StringAttr.get(order)
         return self.ir.DictAttr.get(listed)

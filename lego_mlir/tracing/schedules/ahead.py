@@ -29,7 +29,17 @@ from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
 from lego_mlir.tracing.schedules.sides import require_copies, slice_of
-from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingMade, RingPass, TileProduct
+from lego_mlir.tracing.trace.marks import (
+    COPIES,
+    PRODUCTS,
+    Meeting,
+    OnSide,
+    RingCopy,
+    RingMade,
+    RingPass,
+    ThreadCopies,
+    TileProduct,
+)
 from lego_mlir.tracing.trace.trace import AsyncCopy, For, If, Statement, While, Write, statements_in
 from lego_mlir.tracing.words.async_copies import commit_copies, copy_async, wait_copies
 from lego_mlir.tracing.words.control import Cell, barrier, register, when
@@ -56,6 +66,7 @@ class _Prefetched(OwnNumbers):
             RingPass: self._meet,
             RingCopy: self._drop,
             OnSide: self._drop,
+            ThreadCopies: self._drop,
             TileProduct: self._multiply,
         }
         body = self.trace.body
@@ -73,7 +84,8 @@ class _Prefetched(OwnNumbers):
         self.body(body)
 
     def _require(self, body: tuple[Statement, ...]) -> None:
-        rings = {id(s) for word, _ in words_in(body, RingCopy) for s in statements_in((word,))}
+        words = (*words_in(body, RingCopy), *words_in(body, ThreadCopies))
+        rings = {id(s) for word, _ in words for s in statements_in((word,))}
         for s in statements_in(body):
             if isinstance(s, If) and isinstance(s.mark, RingCopy) and s.mark.sharing > 1:
                 raise refused(s.source, "the blocks of a cluster share this copy; apply roles, or leave out clusters")
@@ -176,6 +188,9 @@ class _Prefetched(OwnNumbers):
                     pass
                 case If(mark=RingCopy() as mark):
                     self._copy_tile(mark)
+                case If(mark=ThreadCopies(), then=then):
+                    for copy in (s for s in then if isinstance(s, AsyncCopy)):
+                        self.copy(self.own_statement(copy))
                 case If(mark=mark, condition=condition, then=then, otherwise=otherwise):
                     condition = self.own_expr(condition)
                     with self.tracer.region(condition) as first:

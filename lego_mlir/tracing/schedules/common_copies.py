@@ -25,11 +25,12 @@ from lego_mlir.tracing.schedules.one_way import require_one_way
 from lego_mlir.tracing.schedules.replay import Replay
 from lego_mlir.tracing.schedules.rings import last_ring
 from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
-from lego_mlir.tracing.trace.marks import OnSide, Rectangle, RingCopy, RingMade, RingPass
-from lego_mlir.tracing.trace.trace import If, Value
+from lego_mlir.tracing.trace.marks import OnSide, Rectangle, RingCopy, RingMade, RingPass, ThreadCopies
+from lego_mlir.tracing.trace.trace import AsyncCopy, If, Value
 from lego_mlir.tracing.words.async_copies import copy_async
 from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.words.clustered_blocks import cluster_barrier, cluster_rank
+from lego_mlir.tracing.words.tile_copies import complete_on
 
 SWIZZLED_ROWS = 8  # a part of a ring's tile begins at a multiple of these. PTX ISA, swizzling modes of tensor copies
 
@@ -101,6 +102,7 @@ class _Clustered(Replay):
 
     def run(self) -> None:
         self.words = {RingMade: self._make, RingPass: self._pass, RingCopy: self._copy_tile}
+        self.words[ThreadCopies] = self._copy_by_threads
         self.rings: dict[Value, BarrierRing] = {}
         self.last = last_ring(self.trace)
         self.values = ClusterValues(self.trace, self.tracer, self.id("block_id"), self.blocks)
@@ -149,6 +151,12 @@ class _Clustered(Replay):
         ring, everywhere = self.rings[mark.ring], replace(mark, blocks=self.blocks)
         with self.tracer.word(replace(everywhere, ring=ring.group)):
             pass_ring(ring, everywhere, Index(mark.use))
+
+    def _copy_by_threads(self, statement: If, mark: ThreadCopies) -> None:
+        ring = self.rings[mark.ring]
+        with self.tracer.word(replace(mark, ring=ring.group)):
+            self.body(s for s in statement.then if isinstance(s, AsyncCopy))
+            complete_on(ring[Index(mark.use)])
 
     def _copy_tile(self, statement: If, mark: RingCopy) -> None:
         share, at, tile, ring = self._sharing(mark), list(mark.at), mark.tile, self.rings[mark.ring]

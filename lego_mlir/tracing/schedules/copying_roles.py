@@ -97,6 +97,7 @@ class Roles:
         trace = kernel.trace()
         threads = prod(trace.block)
         stores = any(mark.name == COPIES for _, mark in words_in(trace.body, OnSide))
+        stores = stores or any(words_in(trace.body, ThreadCopies))
         more = self._copying(trace, threads) if stores else GROUP
         few = self.copies or (STORING if stores or any(map(meets, trace.body)) else LEAST)
         if stores and more < threads and not self.copies:
@@ -135,6 +136,7 @@ class _Divided(OwnNumbers):
             RingPass: self._pass,
             RingCopy: self._copy_tile,
             TileProduct: self._multiply,
+            ThreadCopies: self._copy_by_threads,
             OnSide: self._store,
             Meeting: self._meet,
         }
@@ -297,6 +299,14 @@ class _Divided(OwnNumbers):
     def _meet(self, statement: If, mark: Meeting) -> None:
         with self.tracer.word(replace(mark, warp=self.threads // WARP)):
             pass
+
+    def _copy_by_threads(self, statement: If, mark: ThreadCopies) -> None:
+        for s in statement.then:
+            if isinstance(s, AsyncCopy):
+                self.copied += (self._own_copy(s) for _ in self._turns(s))
+
+    def _own_copy(self, copy: AsyncCopy) -> AsyncCopy:
+        return replace(copy, origin=self._access(copy.origin), target=self._access(copy.target))
 
     def _store(self, statement: If, mark: OnSide) -> None:
         for s in statement.then:

@@ -19,7 +19,7 @@ tensor is copied without those outside, which threads set to zero once in all st
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -52,6 +52,7 @@ from lego_mlir.tracing.trace.marks import (
     RingMade,
     RingPass,
     StagedTile,
+    ThreadCopies,
     TileProduct,
 )
 from lego_mlir.tracing.trace.shared_lines import lines_of, panel, ring_layout
@@ -78,6 +79,7 @@ from lego_mlir.tracing.words.barrier_rings import BarrierRing, barriers
 from lego_mlir.tracing.words.control import barrier, loop, when
 from lego_mlir.tracing.words.mma import Part
 from lego_mlir.tracing.words.tensor import View, shared
+from lego_mlir.tracing.words.tile_copies import complete_on
 from lego_mlir.tracing.words.warps import linear_thread
 
 FEWEST, MOST = 2, 24  # stages
@@ -151,6 +153,7 @@ class _Pipelined(Replay):
         self.tracer.at = self.trace.source
         self.full, self.empty = self._barriers(COPIES), self._barriers(PRODUCTS)
         self.turn = StageCounter(self.stages)
+        self.copied: list[AsyncCopy] = []
         self.filled = self._filled() if self.clipped else {}
         for name, rows in self.filled.items():
             self._clear(self.rings[name], rows)
@@ -245,13 +248,11 @@ class _Pipelined(Replay):
                 if mark.tensor.name in stored:
                     raise refused(
                         s.source,
-                        f"{mark.tensor.name} is written by this kernel ({stored[mark.tensor.name].source}), and copies "
-                        "run ahead of it; write the result to another tensor",
+                        _ahead_of(mark.tensor, stored[mark.tensor.name]),
                     )
 
     def _require_uses(self) -> None:
         inside = {id(s) for loop in self.loops.values() for s in statements_in(loop.body)}
-        copies = {id(s) for w, _ in words_in(self.trace.body, StagedTile) for s in statements_in(w.then)}
         for s in self.trace.statements():
             names = ", ".join(sorted(shared_in(s) & self.tiles)) if _is_single(s) else ""
             if names and id(s) not in inside:
@@ -259,23 +260,20 @@ class _Pipelined(Replay):
                     s.source,
                     f"{names} is used outside of the loop that stages it; use another shared tile there",
                 )
-            if names and isinstance(s, AsyncCopy) and id(s) not in copies:
-                raise refused(
-                    s.source,
-                    f"lego.copy_async of gathered rows, or of a part of {names}; a ring is filled by copies of whole "
-                    "tiles from one index on",
-                )
 
     def _require_whole(self) -> None:
         """Each step stores all of a tile that threads store into: its stage has nothing of the step before."""
         for staged in self.loops.values():
-            stores = [s for s in statements_in(staged.body) if isinstance(s, Store)]
-            for tile in dict.fromkeys(s.access.buffer for s in stores if s.access.buffer.name in self.tiles):
+            filled = {
+                s.target.buffer if isinstance(s, AsyncCopy) else s.access.buffer: s.source
+                for s in reversed(list(_alone(staged.body))) if isinstance(s, Store | AsyncCopy)
+            }  # fmt: skip
+            for tile in (tile for tile in filled if tile.name in self.tiles):
                 self._require_one_turn(staged, tile)
                 place = missing(self.trace, staged.body, tile)
                 if place is not None:
                     raise refused(
-                        next(s.source for s in stores if s.access.buffer == tile),
+                        filled[tile],
                         f"not shown that each step stores {tile.name}[{', '.join(map(str, place))}], and a stage has "
                         "nothing of the step before; store the whole tile in each step, zeros where nothing is loaded",
                     )
@@ -321,6 +319,7 @@ class _Pipelined(Replay):
             barrier()
         self.inside = loop
         with self.open_loop(loop) as body:
+            self.outside = self.tracer.depth
             self._steps(loop.body, Index(loop.symbol), Index(loop.lo), kept)
         self.tracer.append(For(loop.symbol, loop.lo, loop.hi, loop.step, tuple(body), loop.source))
         self.tracer.at = loop.source
@@ -381,6 +380,7 @@ class _Pipelined(Replay):
             else:
                 self.statement(statement)
             if number == fills[-1]:
+                self._complete_on(use)
                 self._word("arrive", self.full, use, COPIES)
             if number == uses[0] and in_flight:  # what was issued before, all of the step before, is complete
                 with when(k > first):
@@ -429,6 +429,8 @@ class _Pipelined(Replay):
                 found = part.view.place(*part.at).access(access.width)
                 stored = self.tracer.use(statement.value)
                 self.tracer.append(Store(stored, replace(found, mask=access.mask), statement.source))
+        elif isinstance(statement, AsyncCopy):
+            self.copied.append(self._into_stage(statement, slot))
         elif isinstance(statement, For | If) and not any(words_in((statement,), StagedTile)):
             self._fill_inside(statement, use)
         else:
@@ -437,6 +439,38 @@ class _Pipelined(Replay):
                 "lego.stage is in a branch or a loop in the loop that multiplies its tile; move it into the body of "
                 "that loop",
             )
+
+    def _into_stage(self, copy: AsyncCopy, slot: Index) -> AsyncCopy:
+        """A copy of a thread with its target in a stage."""
+        ring, target, width = self.rings[copy.target.buffer.name], copy.target, copy.target.width
+        if copy.origin.buffer.name in self.stored:
+            raise refused(copy.source, _ahead_of(copy.origin.buffer, self.stored[copy.origin.buffer.name]))
+        if self.tracer.depth > self.outside:
+            raise refused(
+                copy.source,
+                f"threads copy parts of {target.buffer.name} in a branch or a loop, as those of a block do that do not "
+                "divide the chunks of a tile; use a block or a tile of more rows so that each thread copies as much",
+            )
+        part = ring.of(slot, Rectangle(target.buffer, target.layout, target.index, (1, width)))
+        place = part.view.place(*part.at)
+        if (target.layout != ring.tile and not ring.is_turned(target.layout)) or not place.fits(width):
+            raise refused(
+                copy.source,
+                f"threads copy into {target.buffer.name} through another view of it than .T, or {width} elements that "
+                "are not next to each other in a stage; copy rows of the tile, or columns of one of columns",
+            )
+        return replace(copy, target=replace(place.access(width), mask=target.mask, source=copy.source))
+
+    def _complete_on(self, use: IndexLike) -> None:
+        """What threads have copied into a stage, on its barrier."""
+        if not self.copied:
+            return
+        expr = self.tracer.simplified(self.tracer.index(use))
+        with self.tracer.word(ThreadCopies(self.full.group, expr)):
+            for copy in self.copied:
+                self.tracer.append(copy)
+            complete_on(self.full[Index(expr)])
+        self.copied.clear()
 
     def _since(self, mark: StagedTile, row: Expr) -> Expr | None:
         """The steps since the loop began, less the stages, where all of them copy the same rows into a ring."""
@@ -544,6 +578,21 @@ class _Pipelined(Replay):
         """Whether the loop's barriers order accesses before it and after it."""
         top = next((n for n, s in enumerate(self.trace.body) if s is loop), None)
         return self._meets_in(self.trace.body if top is None else self.trace.body[:top])
+
+
+def _ahead_of(tensor: Buffer, store: Statement) -> str:
+    """Why copies of a tensor that a kernel writes are refused."""
+    where = getattr(store, "source", None)
+    return (
+        f"{tensor.name} is written by this kernel ({where}), and copies run ahead of it; write the result to another "
+        "tensor"
+    )
+
+
+def _alone(body: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a body outside of copies of whole tiles."""
+    copies = {id(s) for w, _ in words_in(body, StagedTile) for s in statements_in(w.then)}
+    return (s for s in statements_in(tuple(body)) if id(s) not in copies)
 
 
 def _is_single(statement: Statement) -> bool:

@@ -60,7 +60,7 @@ class Scheduled(Kernel):
         Referenced.__init__(self)
         self.expected, self.tolerance, self.supplied = origin.expected, origin.tolerance, origin.supplied
         self.name, self.function, self.source = name or origin.name, origin.function, origin.source
-        self.signature, self.bounds, self.absent = origin.signature, origin.bounds, origin.absent
+        self.signature, self.bounds, self.arguments_fixed = origin.signature, origin.bounds, origin.arguments_fixed
         update_wrapper(self, origin.function, updated=())
         self._texts = {}
         self.block = origin.block if rewriter.block is None else rewriter.block

@@ -16,7 +16,16 @@ import sympy
 from lego_mlir.aliases import Symbol
 from lego_mlir.tracing.schedules.scheduled import refused, stored_by, words_in, written_in
 from lego_mlir.tracing.schedules.whole_fills import are_apart
-from lego_mlir.tracing.trace.marks import COPIES, PRODUCTS, Meeting, OnSide, RingCopy, RingPass, TileProduct
+from lego_mlir.tracing.trace.marks import (
+    COPIES,
+    PRODUCTS,
+    Meeting,
+    OnSide,
+    RingCopy,
+    RingPass,
+    ThreadCopies,
+    TileProduct,
+)
 from lego_mlir.tracing.trace.symbols import expressions
 from lego_mlir.tracing.trace.trace import (
     Assume,
@@ -56,7 +65,7 @@ def side_of(statement: Statement) -> str | None:
     match statement:
         case If(mark=RingPass(side=side)):
             return side
-        case If(mark=RingCopy()) | If(mark=OnSide()) | If(mark=Meeting()):
+        case If(mark=RingCopy() | ThreadCopies() | OnSide() | Meeting()):
             return COPIES
         case If(mark=TileProduct()):
             return PRODUCTS

@@ -2,6 +2,7 @@
 
     lego.stage(a, (row, k), ta)                       a copy of a whole tile, by the threads or asynchronous
     lego.copy_async(a, ta, at=(row, 64 * k))
+    lego.copy_async(a, ta, at=lambda r: ..)           copies of threads, of gathered rows and of parts
     ta[i, j] = f(a[..])                               threads that store elements, of an operand of `lego.mma` alone
     lego.mma(ta, tb, acc)                             a use: a product of the block
     total += ta[i, j];  lego.load(ta, layout)         a use: elements of the tile, in branches and loops too
@@ -12,7 +13,7 @@ are rings if nothing else touches them; others stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from lego_mlir.tracing.schedules.scheduled import shared_in, words_in
@@ -48,7 +49,7 @@ class StagedUses:
         """The tiles that a statement fills: of copies alone, or operands of products."""
         inside = tuple(statements_in((statement,)))
         stored = {a.buffer.name for s in inside if isinstance(s, Store) for a in accesses_of(s)} & self.operands
-        return stored | ({m.tile.buffer.name for _, m in words_in(inside, StagedTile)} & (self._copied | self.operands))
+        return stored | (_filled(inside) & (self._copied | self.operands))
 
     def used(self, statement: Statement) -> set[str]:
         """The tiles that a statement, which fills none, uses."""
@@ -66,8 +67,7 @@ class StagedUses:
         """Whether the groups of a staged loop's copies have no copy but those of its tiles."""
         inside = tuple(statements_in(loop.body))
         of_tiles = {
-            id(s) for w, m in words_in(inside, StagedTile) if m.tile.buffer.name in self.tiles
-            for s in statements_in(w.then)
+            id(s) for s in inside if isinstance(s, AsyncCopy) and s.target.buffer.name in self.tiles
         }  # fmt: skip
         return not any(isinstance(s, AsyncCopy) and id(s) not in of_tiles for s in inside)
 
@@ -79,9 +79,11 @@ class StagedUses:
 
     def _copies(self, loop: For) -> set[str]:
         """The tiles that a statement of a loop's body copies, and another one of it uses."""
-        copied = {s.mark.tile.buffer.name for s in loop.body if isinstance(s, If) and isinstance(s.mark, StagedTile)}
-        direct = [s for s in loop.body if not (isinstance(s, If) and isinstance(s.mark, StagedTile | TileProduct))]
-        return copied & {n for s in direct if not any(words_in((s,), TileProduct)) for n in shared_in(s)}
+        fills = [
+            s for s in loop.body if isinstance(s, AsyncCopy) or (isinstance(s, If) and isinstance(s.mark, StagedTile))
+        ]
+        direct = [s for s in loop.body if s not in fills and not any(words_in((s,), TileProduct))]
+        return _filled(fills) & {n for s in direct for n in shared_in(s)}
 
     def _only_copied(self, trace: KernelTrace) -> set[str]:
         """The tiles that copies of loops fill, and that nothing but these loops uses, by loading elements."""
@@ -91,11 +93,18 @@ class StagedUses:
         found = set() if stores & self.operands else found
         inside = {id(s) for loop in loops for s in statements_in(loop.body)}
         copies = {id(s) for w, _ in words_in(trace.body, StagedTile) for s in statements_in(w.then)}
+        copies |= {id(s) for s in trace.statements() if isinstance(s, AsyncCopy)}
         for s in trace.statements():
             if isinstance(s, For | If) or (id(s) in inside and (id(s) in copies or isinstance(s, Load | MatrixLoad))):
                 continue
             found -= shared_in(s)
         return found - self.operands
+
+
+def _filled(statements: Iterable[Statement]) -> set[str]:
+    """The tiles that copies of whole tiles or of threads fill."""
+    copies = {s.target.buffer.name for s in statements if isinstance(s, AsyncCopy)}
+    return copies | {mark.tile.buffer.name for _, mark in words_in(tuple(statements), StagedTile)}
 
 
 def is_group(statement: Statement) -> bool:

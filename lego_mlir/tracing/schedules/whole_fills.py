@@ -24,7 +24,7 @@ from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import as_expr
 from lego_mlir.layout.named_maps import position_formula
 from lego_mlir.tracing.trace.marks import StagedTile
-from lego_mlir.tracing.trace.trace import Buffer, For, If, KernelTrace, Statement, Store, TensorAccess
+from lego_mlir.tracing.trace.trace import AsyncCopy, Buffer, For, If, KernelTrace, Statement, Store, TensorAccess
 
 MOST_STAGES = 64
 """Values of other symbols for which places are compared."""
@@ -96,7 +96,7 @@ class _Fills:
 
     def _one(self, s: Statement, values: Values, active: Array) -> Array:
         match s:
-            case Store(access=access) if access.buffer == self.tile:
+            case Store(access=access) | AsyncCopy(target=access) if access.buffer == self.tile:
                 return self._stored(access, values, active)
             case If(mark=StagedTile(tile=tile)) if tile.buffer == self.tile:
                 return np.ones(int(self.tile.size), bool)

@@ -48,7 +48,8 @@ from lego_mlir.tracing.trace.trace import (
 from lego_mlir.transforms.index_operations import OPERATIONS
 
 Span = tuple[int, int]  # both ends inclusive
-SHUFFLE: Final = "gpu.shuffle"  # moves a value of another thread
+SHUFFLE_AMONG: Final = "nvvm.shfl.sync"  # with members
+SHUFFLES: Final = {"gpu.shuffle": 0, SHUFFLE_AMONG: 1}  # which operand is the value of another thread
 COLUMNS: Final = 60  # of the text of a value
 
 INFIX: Final = {
@@ -71,7 +72,7 @@ class DataRanges:
     def define(self, statement: Any) -> None:
         """Record a statement that defines a value."""
         result = getattr(statement, "result", None)
-        if isinstance(statement, MlirOperation) and statement.name == SHUFFLE:
+        if isinstance(statement, MlirOperation) and statement.name in SHUFFLES:
             result = statement.results[0]
         if result is not None:
             self._definitions[result.number] = statement
@@ -148,8 +149,10 @@ class DataRanges:
                 found = tuple(operands)
             case Compute(operands=operands) | Compose(operands=operands):
                 found = operands
-            case Convert(operand=operand) | Lane(operand=operand) | MlirOperation(operands=(operand, *_)):
+            case Convert(operand=operand) | Lane(operand=operand):
                 found = (operand,)
+            case MlirOperation(name=name, operands=operands):
+                found = (operands[SHUFFLES[name]],)
             case _:
                 found = ()
         return () if any(o.dtype.is_float for o in found) else found

@@ -83,6 +83,7 @@ class Buffer:
     """Memory: a kernel's tensor parameter, or a shared tile. `size` counts physical elements.
 
     `named` is false for a tile that the tracer numbered. `values` is the declared range of a parameter's elements.
+    Conversions, scans and reductions exchange through a `scratch` tile.
     """
 
     name: str
@@ -93,6 +94,7 @@ class Buffer:
     source: Source
     named: bool = True
     values: tuple[Any, Any] | None = None
+    scratch: bool = False
 
     @property
     def is_static(self) -> bool:

@@ -122,6 +122,7 @@ class Tracer:
         self.common: list[CommonIndex] = []  # indices that have to be the same for all threads that run a word
         self.phases: tuple[frozenset[str], ...] = ()  # shared tiles that are used one after the other
         self.at: Source | None = None  # the line of the statement that a schedule rewrites
+        self.known_sizes: Mapping[Symbol, Expr] = {}  # sizes that are numbers, for which the kernel is specialised
         self.loops: list[tuple[Symbol, Expr]] = []  # the variables of the open loops, with their steps
         self.open_layouts: OpenLayouts | None = None  # those of tiles without one
         self.unit: str | None = None  # the matrix unit for whose operands tiles without a layout may be staged
@@ -252,7 +253,7 @@ class Tracer:
                 what = "of a loop or branch that has ended" if known else "of no loop, id or size of this kernel"
                 raise self.error(f"{symbol} in the index {expr} is the variable {what}")
         self.require_divisors(expr)
-        return expr
+        return expr.xreplace(self.known_sizes) if self.known_sizes else expr
 
     def _in_scope(self, symbol: Symbol) -> bool:
         return any(symbol in region for region in self._symbols)

@@ -45,7 +45,7 @@ class Tensor:
     Its memory starts at a multiple of 16 bytes. `range=(lo, hi)` states that lo <= element < hi: proofs use it for
     integers, which are indices of another tensor, and input is drawn from it. A tensor of a packed type is one of the
     bytes that hold its elements: see `tracing.words.packed_views`. `lego.Tensor(..) | None` may be None in a call: see
-    `tracing.definition.absent`. Raises LayoutError for a refuted layout.
+    `tracing.definition.fixed_arguments`. Raises LayoutError for a refuted layout.
     """
 
     dtype: DType
@@ -302,10 +302,12 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
     return declare_tile(tracer, element, tile, name)
 
 
-def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None) -> View:
+def declare_tile(tracer: Tracer, element: DType, tile: Layout, name: str | None, *, scratch: bool = False) -> View:
     """A shared tile of this layout; in a loop its memory is the same in every iteration."""
     named = tracer.shared_name(name)
-    buffer = Buffer(named, element, tile, "workgroup", tile.physical_size(), tracer.here(), named=name is not None)
+    buffer = Buffer(
+        named, element, tile, "workgroup", tile.physical_size(), tracer.here(), named=name is not None, scratch=scratch
+    )
     tracer.shared.append(buffer)
     return View(tracer, buffer, tile)
 
@@ -316,7 +318,7 @@ def declare_scratch(tracer: Tracer, element: DType, elements: int) -> tuple[View
     All groups run the same statements at the same time, so that one tile would be shared by all of them.
     """
     groups = 1 if tracer.role is None else tracer.role.groups
-    view = declare_tile(tracer, element, as_layout(Row(groups * elements)), None)
+    view = declare_tile(tracer, element, as_layout(Row(groups * elements)), None, scratch=True)
     return view, group_of_role(tracer) * elements if groups > 1 else 0
 
 

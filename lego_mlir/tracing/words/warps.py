@@ -15,16 +15,16 @@
 With a `width` of 1, 2, 4, .. 16 the lanes form groups of that many, which exchange values only among themselves. A
 distance that reaches no lane of the group leaves a lane its own value, also where hardware takes it modulo 32. All
 threads of a warp take part in each of these operations: in a branch that some lanes do not take, the result is
-undefined. The interpreter reports such lanes. Votes and matches take `members`, the lanes that take part, as bits: in a
-branch `lego.activemask()`. The last warp of a block may be partial; a lane past its end has no
-value. (PTX ISA, "shfl.sync", "vote.sync", "bar.warp.sync".)
+undefined. The interpreter reports such lanes. Shuffles, votes and matches take `members`, the lanes that take part, as
+bits: in a branch `lego.activemask()`. The last warp of a block may be partial; a lane past its end has no value. (PTX
+ISA, "shfl.sync", "vote.sync", "bar.warp.sync".)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import Final
+from typing import Final, cast
 
 import sympy
 
@@ -34,9 +34,11 @@ from lego_mlir.expr.nodes import Le, Lt
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.layout.canonical import SizeLike
-from lego_mlir.tracing.trace.dtypes import i1, i32, i64, u32
+from lego_mlir.tracing.trace.data_ranges import SHUFFLE_AMONG
+from lego_mlir.tracing.trace.dtypes import i1, i32, i64, u8, u16, u32
 from lego_mlir.tracing.trace.trace import Constant, MlirOperation, Value
 from lego_mlir.tracing.trace.tracer import Tracer, current
+from lego_mlir.tracing.words.bitcasts import bitcast
 from lego_mlir.tracing.words.scalar import Scalar, as_value, convert, select, vector
 
 
@@ -111,39 +113,41 @@ def threads(tracer: Tracer) -> SizeLike:
     return reduce(lambda a, b: a * b, tracer.block)
 
 
-def shuffle(value: Scalar, lane: Operand, width: int = WARP) -> Scalar:
+def shuffle(value: Scalar, lane: Operand, width: int = WARP, members: Scalar | None = None) -> Scalar:
     """The value of a lane of the warp, or of the group of `width` lanes; a lane past its end wraps around.
 
-    `value` is data of any type, also a vector; `lane` an int, an index or an i32.
+    `value` is data of any type, also a vector; `lane` an int, an index or an i32. `members` are the lanes that take
+    part, as the bits of a u32, where these are not all: each of them has the same, and reads one of them.
     """
     tracer = current("lego.shuffle")
     _require_width(tracer, "lego.shuffle", width)
     wrapped = lane & (width - 1) if isinstance(lane, Scalar) else Index(lane) % width
-    return _shuffled(tracer, "idx", value, wrapped, width)
+    return _shuffled(tracer, "idx", value, wrapped, width, members)
 
 
-def shuffle_up(value: Scalar, distance: Operand, width: int = WARP) -> Scalar:
+def shuffle_up(value: Scalar, distance: Operand, width: int = WARP, members: Scalar | None = None) -> Scalar:
     """The value of the lane `distance` below; the first lanes of a group, which have none, keep their own.
 
-    A distance outside of 0 .. width - 1 reaches no lane of the group: all keep their own.
+    A distance outside of 0 .. width - 1 reaches no lane of the group: all keep their own. `members` as in `shuffle`.
     """
-    return _moved(current("lego.shuffle_up"), "up", value, distance, width)
+    return _moved(current("lego.shuffle_up"), "up", value, distance, width, members)
 
 
-def shuffle_down(value: Scalar, distance: Operand, width: int = WARP) -> Scalar:
+def shuffle_down(value: Scalar, distance: Operand, width: int = WARP, members: Scalar | None = None) -> Scalar:
     """The value of the lane `distance` above; the last lanes of a group, which have none, keep their own.
 
-    Distances outside of 0 .. width - 1 are as for `shuffle_up`.
+    Distances outside of 0 .. width - 1 are as for `shuffle_up`, `members` as in `shuffle`.
     """
-    return _moved(current("lego.shuffle_down"), "down", value, distance, width)
+    return _moved(current("lego.shuffle_down"), "down", value, distance, width, members)
 
 
-def shuffle_xor(value: Scalar, mask: Operand, width: int = WARP) -> Scalar:
+def shuffle_xor(value: Scalar, mask: Operand, width: int = WARP, members: Scalar | None = None) -> Scalar:
     """The value of the lane whose number differs in the bits of `mask`.
 
-    With a mask outside of 0 .. width - 1, which leads to another group, all lanes keep their own.
+    With a mask outside of 0 .. width - 1, which leads to another group, all lanes keep their own. `members` as in
+    `shuffle`.
     """
-    return _moved(current("lego.shuffle_xor"), "xor", value, mask, width)
+    return _moved(current("lego.shuffle_xor"), "xor", value, mask, width, members)
 
 
 def warp_any(condition: Operand, members: Scalar | None = None) -> Scalar:
@@ -205,29 +209,33 @@ def warp_sync() -> None:
 
 INTRINSIC: Final = "llvm.call_intrinsic"
 ACTIVE_LANES: Final = "llvm.nvvm.activemask"
+_KINDS: Final = {"idx": "idx", "up": "up", "down": "down", "xor": "bfly"}
+_PATTERNS: Final = {8: u8, 16: u16}
 _CALLED: Final = {"idx": "shuffle", "up": "shuffle_up", "down": "shuffle_down", "xor": "shuffle_xor"}
 
 
-def _moved(tracer: Tracer, mode: str, value: Operand, distance: Operand, width: int) -> Scalar:
+def _moved(tracer: Tracer, mode: str, value: Operand, distance: Operand, width: int, members: Scalar | None) -> Scalar:
     """A shuffle by a distance: outside of the group it is 0, where hardware would take it modulo 32."""
     called = f"lego.{_CALLED[mode]}"
     _require_width(tracer, called, width)
     if isinstance(distance, Scalar):
         inside = (distance < width) if distance.dtype.is_unsigned else ((distance >= 0) & (distance < width))
-        return _shuffled(tracer, mode, value, select(inside, distance, 0), width)
+        return _shuffled(tracer, mode, value, select(inside, distance, 0), width, members)
     within = sympy.And(Le(0, as_expr(distance)), Lt(as_expr(distance), width))
     if not isinstance(tracer.prove(within), Proved):
         distance = where(Condition(within), distance, 0)
-    return _shuffled(tracer, mode, value, distance, width)
+    return _shuffled(tracer, mode, value, distance, width, members)
 
 
-def _shuffled(tracer: Tracer, mode: str, value: Operand, offset: Operand, width: int) -> Scalar:
+def _shuffled(tracer: Tracer, mode: str, value: Operand, offset: Operand, width: int, members: Scalar | None) -> Scalar:
     called = f"lego.{_CALLED[mode]}"
     _require_width(tracer, called, width)
     if not isinstance(value, Scalar):
         raise tracer.error(f"{called} takes data of a kernel, got {value!r}; convert an index, such as lego.i32(i)")
     if value.width is not None:
-        return vector(*(_shuffled(tracer, mode, element, offset, width) for element in value))
+        return vector(*(_shuffled(tracer, mode, element, offset, width, members) for element in value))
+    if members is not None:
+        return _shuffle_among(tracer, mode, value, offset, width, members)
     return _one_shuffle(tracer, mode, value, offset, width)
 
 
@@ -243,6 +251,35 @@ def _one_shuffle(tracer: Tracer, mode: str, value: Scalar, offset: Operand, widt
     result, valid = tracer.value(value.dtype, value.width), tracer.value(i1)
     attributes = (("mode", f"#gpu<shuffle_mode {mode}>"),)
     tracer.append(MlirOperation((result, valid), "gpu.shuffle", (given, distance, span), attributes, tracer.here()))
+    return Scalar(result)
+
+
+def _shuffle_among(tracer: Tracer, mode: str, value: Scalar, offset: Operand, width: int, members: Scalar) -> Scalar:
+    """A shuffle of words of 32 bits among some lanes. PTX ISA, "shfl.sync": its membermask and its operand c."""
+    dtype = value.dtype
+    if dtype.bits == u32.bits:
+        return _word_among(tracer, mode, value, offset, width, members)
+    if dtype.family == "int" and dtype.bits < i32.bits:
+        wide = u32 if dtype.is_unsigned else i32
+        return cast(Scalar, _word_among(tracer, mode, convert(value, wide), offset, width, members).to(dtype))
+    if dtype.family == "bool":
+        return cast(Scalar, _word_among(tracer, mode, convert(value, i32), offset, width, members) != 0)
+    if dtype.bits < u32.bits:
+        pattern = _shuffle_among(tracer, mode, bitcast(value, _PATTERNS[dtype.bits]), offset, width, members)
+        return cast(Scalar, bitcast(pattern, dtype))
+    words = [_word_among(tracer, mode, word, offset, width, members) for word in bitcast(value, u32)]
+    return cast(Scalar, bitcast(vector(*words), dtype))
+
+
+def _word_among(tracer: Tracer, mode: str, value: Scalar, offset: Operand, width: int, members: Scalar) -> Scalar:
+    """A word of a lane among some, which `gpu.shuffle` has no operand for."""
+    lanes = _members(tracer, f"lego.{_CALLED[mode]}", members)
+    distance = as_value(convert(offset, i32) if is_symbolic(offset) else offset, i32)
+    clamp = _constant(tracer, (WARP - width) << 8 | (0 if mode == "up" else WARP - 1))
+    result = tracer.value(value.dtype)
+    attributes = (("kind", f"#nvvm<shfl_kind {_KINDS[mode]}>"),)
+    operands = (lanes, tracer.use(value.entry), distance, clamp)
+    tracer.append(MlirOperation((result,), SHUFFLE_AMONG, operands, attributes, tracer.here()))
     return Scalar(result)
 
 

@@ -30,6 +30,7 @@
 | `lego-unroll-exchanges` | unrolls loops whose turns exchange values within warps only |
 | `lego-lower-fast-functions` | lowers functions of f32 that may be approximate to single instructions |
 | `lego-lower-atomics` | lowers atomic updates to single LLVM instructions |
+| `lego-join-scratch` | makes one block of the tiles that conversions, scans and reductions exchange through |
 | `lego-lower-cache-hints` | lowers accesses with hints to the caches, and prefetches |
 | `lego-lower-tile-copies` | lowers tile copies and rings of barriers to what the target has; the toolchain runs it |
 | `lego-lower-clusters` | lowers memory and barriers of other blocks of a cluster; the toolchain runs it |
@@ -51,8 +52,8 @@ Sections:
   `bf16_products`, `f8_matrix_loads`
 - numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `float_to_integer`,
   `fast_functions`
-- what upstream does not lower: `lower_atomics`, `lower_cache_hints`, `lower_clusters`, `lower_shuffles`,
-  `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `unroll_exchanges`, `warp_reductions`
+- what upstream does not lower: `join_scratch`, `lower_atomics`, `lower_cache_hints`, `lower_clusters`,
+  `lower_shuffles`, `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `unroll_exchanges`, `warp_reductions`
 """
 
 from __future__ import annotations
@@ -100,6 +101,7 @@ PASSES: Final = {
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
     "lego-lower-fast-functions": "fast_functions.LowerFastFunctions",
     "lego-lower-atomics": "lower_atomics.LowerAtomics",
+    "lego-join-scratch": "join_scratch.JoinScratch",
     "lego-lower-cache-hints": "lower_cache_hints.LowerCacheHints",
     "lego-lower-tile-copies": "lower_tile_copies.LowerTileCopies",
     "lego-lower-clusters": "lower_clusters.LowerClusters",

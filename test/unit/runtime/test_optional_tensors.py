@@ -65,7 +65,7 @@ def test_each_set_has_one_kernel_without_their_loads():
     for _ in range(2):
         kernel(x, None, b, np.zeros_like(x), None)
         kernel(x, a, None)
-    assert set(kernel.calls.absent) == {frozenset({"scale", "rest"}), frozenset({"bias"})}
+    assert set(kernel.calls.fixed) == {frozenset({("scale", "None"), ("rest", "None")}), frozenset({("bias", "None")})}
     plain = kernel.without("scale", "bias", "rest")
     assert [p.name for p in plain.params] == ["x", "y"]
     assert plain.name == "scaled_without_bias_rest_scale"

@@ -96,6 +96,68 @@ def test_on_a_cpu_a_thread_runs_alone_and_some_lanes_cannot_exchange():
         launch_on_cpu(voted, np.zeros(THREADS, np.int32), np.zeros((4, THREADS), np.uint32))
 
 
+TYPES = (lego.i8, i32, lego.i64, lego.f16, lego.f32, lego.f64, lego.bf16)
+MODES = ("shuffle", "shuffle_up", "shuffle_down", "shuffle_xor")
+
+
+def moved(dtype, mode, distance, width):
+    """The lanes of each half of a group of 16 exchange alone, in the two sides of a branch."""
+
+    @lego.kernel(grid=1, block=64)
+    def k(x: lego.Tensor(dtype, Row(2, 64)), y: lego.Tensor(dtype, Row(2, 64))):
+        t = lego.thread_id[0]
+        for half in range(2):
+            upper = (t // 8 % 2) == half
+            lanes = lego.warp_ballot(upper)
+            with lego.when(upper):
+                pair = lego.vector(x[0, t], x[1, t])
+                given = {"lane": lego.lane_id - distance} if mode == "shuffle" else {}
+                by = (given["lane"],) if given else (distance,)
+                pair = getattr(lego, mode)(pair, *by, width=width, members=lanes)
+                y[0, t], y[1, t] = pair[0], pair[1]
+
+    return k
+
+
+def source_of(t, mode, distance, width):
+    lane, first = t % 32, t % 32 // width * width
+    found = {"shuffle": first + (lane - distance) % width, "shuffle_up": lane - distance,
+             "shuffle_down": lane + distance, "shuffle_xor": lane ^ distance}[mode]  # fmt: skip
+    return t - lane + (found if first <= found < first + width else lane)
+
+
+@pytest.mark.parametrize("run", [launch, launch_emulated])
+@pytest.mark.parametrize("dtype", TYPES, ids=str)
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("distance", "width"), [(1, 8), (3, 4), (5, 8)])
+def test_shuffles_among_the_lanes_of_a_branch(run, dtype, mode, distance, width):
+    x = np.random.default_rng(2).integers(-100, 100, (2, 64)).astype(dtype.numpy)
+    sources = [source_of(t, mode, distance, width) for t in range(64)]
+    found = run(moved(dtype, mode, distance, width), x, np.zeros_like(x))[1]
+    np.testing.assert_array_equal(found.reshape(x.shape).view(x.dtype), x[:, sources])
+
+
+def test_a_lane_that_is_no_member_is_a_fault():
+    kernel = moved(i32, "shuffle_xor", 8, 32)
+    memories, _ = in_memory(kernel, (np.arange(128).reshape(2, 64), np.zeros((2, 64))), {})
+    report = interpret(kernel.mlir(), grid=[1], block=[64], args=memories)
+    assert any("reads lane 8 of its warp, which is not a member" in fault.message for fault in report.faults)
+    assert not [text for text, _ in kernel_claims(kernel) if "all lanes of the warp execute the shuffle" in text]
+
+
+def test_claims_are_those_of_a_shuffle_among_all_lanes():
+    def claims(among):
+        @lego.kernel(grid=1, block=32)
+        def k(x: lego.Tensor(i32, Row(32), range=(0, 32)), y: lego.Tensor(i32, Row(32))):
+            t = lego.thread_id[0]
+            given = {"members": lego.warp_ballot(t >= 0)} if among else {}
+            y[lego.index(lego.shuffle_xor(x[t], 1, **given))] = 1
+
+        return {(text, type(verdict)) for text, verdict in kernel_claims(k) if "warp" not in text}
+
+    assert claims(True) == claims(False)
+
+
 def test_members_are_bits_of_lanes():
     @lego.kernel(grid=1, block=32)
     def wrong(y: lego.Tensor(u32, Row(32))):

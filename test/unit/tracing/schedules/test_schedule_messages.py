@@ -144,8 +144,39 @@ def element_of_a_view(k, a, b, ta, tb, acc):
 
 
 def gathered(k, a, b, ta, tb, acc):
-    stage(k, a, b, ta, tb)
-    lego.copy_async(a, ta, at=lambda r: (r, k * BK))
+    lego.stage(b, (k, 0), tb)
+    with lego.when(lego.thread_id.x < 128):
+        lego.copy_async(a, ta, at=lambda r: (r, k * BK))
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def gathered_in_part(k, a, b, ta, tb, acc):
+    lego.stage(b, (k, 0), tb)
+    lego.copy_async(a, ta.part((64, 0), (64, BK)), at=lambda r: (r, k * BK))
+    lego.barrier()
+    multiply(ta, tb, acc)
+    lego.barrier()
+
+
+def gathered_from_the_result(a, b, n, c):
+    (ta, tb), acc = SQUARE.operands(), lego.accumulator(f32, 64, 64)
+    out = lego.shared(f16, Row(128, 128))
+    for k in lego.range(2):
+        lego.copy_async(c, ta, at=lambda r, k=k: (r, k * BK))
+        lego.stage(b, (k, 0), tb)
+        lego.barrier()
+        multiply(ta, tb, acc)
+        lego.barrier()
+    acc.store(out, at=SQUARE.part_of_warp())
+    lego.barrier()
+    SQUARE.store(out, c, (0, 0))
+
+
+def gathered_through_a_view(k, a, b, ta, tb, acc):
+    lego.stage(b, (k, 0), tb)
+    lego.copy_async(a, ta.tile_by([128, BK]), at=lambda r: (r, k * BK))
     lego.barrier()
     multiply(ta, tb, acc)
     lego.barrier()
@@ -305,7 +336,10 @@ REFUSALS = {
     "written operand": (framed(written_operand),
                         PIPELINE, r"c is written by this kernel \(.*\), and copies run ahead of it"),
     "another view": (stepped(element_of_a_view), PIPELINE, "elements of .* are loaded through another view of it "),
-    "gathered": (stepped(gathered), PIPELINE, "lego.copy_async of gathered rows, or of a part of .*; a ring is filled"),
+    "gathered": (stepped(gathered), PIPELINE, "threads copy parts of .* in a branch or a loop, as those of a block do"),
+    "gathered in part": (stepped(gathered_in_part), PIPELINE, r"not shown that each step stores .*\[0, 0\], and a"),
+    "gathered into a view": (stepped(gathered_through_a_view), PIPELINE, "threads copy into .* through another view"),
+    "gathered result": (gathered_from_the_result, PIPELINE, r"c is written by this kernel \(.*\), and copies run"),
     "used outside": (stepped(usual, after=used_after), PIPELINE, "is used outside of the loop that stages it; use ano"),
     "unrolled": (framed(unrolled),
                  PIPELINE, "no loop copies a tile and uses it in its body; write lego.stage or lego.copy_a"),

@@ -20,7 +20,7 @@ from lego_mlir.tracing.trace.trace import AsyncCopy, If, Load, Store, statements
 
 WIDE = Tile(128, 256)
 ROLES = "warpgroups, pipeline(stages=2), overlay, roles"
-STORING = ("doubled", "computed", "gathered")
+STORING = ("doubled", "computed", "gathered", "gathered_copies")
 
 
 def scheduled(name, schedule, sizes=(128, 256, 192), tile=WIDE):
@@ -55,7 +55,8 @@ def test_threads_store_where_a_cluster_shares_the_other_tile(name, machine):
 
 @pytest.mark.parametrize(
     ("name", "registers"),
-    [("gathered", 72), ("doubled", 96), ("computed", 128)],  # 64, and 8, 32 or 64 of what is loaded
+    # 64, and 8, 32 or 64 of what is loaded, but for what is copied
+    [("gathered", 72), ("doubled", 96), ("computed", 128), ("gathered_copies", 72)],
 )
 def test_registers_are_for_all_loads_of_a_thread(name, registers):
     (first, end, copying), (*_, multiplying) = roles_of(scheduled(name, ROLES)[0])
@@ -133,13 +134,14 @@ def copied(kernel):
             for s in w.then if isinstance(s, AsyncCopy)]  # fmt: skip
 
 
-def test_elements_stored_as_they_are_copied_past_registers():
-    kernel, _ = scheduled("gathered", ROLES)
+@pytest.mark.parametrize("name", ["gathered", "gathered_copies"])
+def test_elements_stored_as_they_are_copied_past_registers(name):
+    kernel, _ = scheduled(name, ROLES)
     assert copied(kernel) == [("a", 8)] * 8
     assert not any(isinstance(s, Store) and s.access.buffer.space == "workgroup" for s in in_copies(kernel))
     text = compile_kernel(kernel, target="sm_90a").text
     steps = text.count("cp.async.mbarrier.arrive")
-    assert len(re.findall(r"cp\.async\.cg\.shared\.global .*, 16;", text)) == 8 * steps > 0
+    assert len(re.findall(r"cp\.async\.cg\.shared\.global .*, 16[,;]", text)) == 8 * steps > 0
 
 
 def in_copies(kernel):
@@ -241,6 +243,40 @@ def test_a_function_that_is_called_stores_behind_the_products(machine):
             put(c, out[row, lego.thread_id.x], row, lego.thread_id.x)
 
     require(product.schedule(ROLES), lambda a, b: a @ b, machine)
+
+
+def of_columns(n, k):
+    """A' B of gathered columns of B, which are rows of its transpose, and of parts of A."""
+    t = WIDE
+
+    @lego.kernel(grid=t.grid(t.m, n), block=t.threads)
+    def product(
+        a: lego.Tensor(f16, Row(t.m, k)), columns: lego.Tensor(i32, Row(n), range=(0, n)),
+        b: lego.Tensor(f16, Col(k, n)), c: lego.Tensor(f16, Row(t.m, n)),
+    ):  # fmt: skip
+        (ta, tb), out, at = t.operands(), lego.shared(f16, Row(t.m, t.n)), t.at(t.m, n)
+        acc, (row, column) = t.accumulator(), t.part_of_warp()
+        for step in lego.range(k // BK):
+            lego.copy_async(b.T, tb.T, at=lambda r, step=step: (lego.index(columns[at[1] * t.n + r]), step * BK))
+            for half in range(2):
+                lego.copy_async(a, ta.part((half * t.m // 2, 0), (t.m // 2, BK)), at=(half * t.m // 2, step * BK))
+            lego.wait_copies()
+            lego.barrier()
+            lego.mma(ta.part((row, 0), (64, BK)), tb.part((0, column), (BK, t.columns)), acc)
+            lego.barrier()
+        acc.store(out, at=(row, column))
+        lego.barrier()
+        t.store(out, c, at)
+
+    return product, lambda a, columns, b: a @ b[:, columns.astype(int)]
+
+
+@pytest.mark.parametrize("machine", [interpreted, emulated])
+def test_columns_are_gathered_and_parts_copied(machine):
+    kernel, reference = of_columns(256, 192)
+    kernel = kernel.schedule(ROLES)
+    assert {name for name, _ in copied(kernel)} == {"a", "b"}
+    require(kernel, reference, machine)
 
 
 # -- faults
