@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from ptx_runs import memories_of
+from tiled_products import emulated, interpreted
 
 from lego_mlir import bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 from lego_mlir.choices import warpgroup_tiles
 from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.interp.ptx import PtxRun
-from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.runtime.data import positions
@@ -53,14 +53,6 @@ def run(kernel, machine, a, b, *further, launches=1):
     assert "counters" not in memories or not memories["counters"].any()
     c = memories["c"][positions(kernel.params[2].layout, {})]
     return (c, memories["amax"][0]) if "amax" in memories else c
-
-
-def interpreted(kernel, memories):
-    return run_kernel(kernel, memories, counts=False)
-
-
-def emulated(kernel, memories):
-    return PtxRun(target="sm_90a")(kernel, memories, {})
 
 
 def operands(m, n, k, dtype, seed=0):

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from assembling import needs_ptxas
 from ptx_runs import memories_of
+from tiled_products import interpreted
 
 import lego_mlir as lego
 from lego_mlir import Col, Row, bf16, f8e4m3fn, f8e5m2, f16, f32, i8, i32
 from lego_mlir.errors import ScheduleError
 from lego_mlir.hardware.targets import target_named
 from lego_mlir.interp.ptx import PtxRun
-from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel, ptxas
 
@@ -57,10 +57,6 @@ def drawn(rng, dtype, shape):
     if dtype == i8:
         return rng.integers(-128, 128, shape).astype(np.int8)
     return (rng.integers(-4, 5, shape) / 4).astype(dtype.numpy)
-
-
-def interpreted(kernel, memories):
-    return run_kernel(kernel, memories, counts=False)
 
 
 def emulated(target):
