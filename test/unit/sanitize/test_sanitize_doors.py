@@ -244,3 +244,8 @@ def test_names_of_parameters_and_mangled_kernels():
 def test_storage_of_a_view():
     x = np.zeros((4, 6), np.int16)
     assert TensorStorage.of(x[2, 1:]) == TensorStorage(x.ctypes.data, 48, 26, 2, x)
+
+
+def test_a_file_that_is_missing_is_named_first(tmp_path, capsys):
+    assert main(["sanitize", str(tmp_path / "none.cu")]) == 2
+    assert "none.cu: no such file" in capsys.readouterr().err
