@@ -196,7 +196,7 @@ def test_a_launch_file_hands_arrays_on(ptx_file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("missing.ptx", "--grid", 1), "missing.ptx: No such file"),
+        (("missing.ptx", "--grid", 1), "missing.ptx: no such file"),
         (("copy.cpp",), "a kernel is a .cu, .ptx or .mlir file"),
         (("copy.ptx",), "--grid X.* is missing"),
         (("copy.ptx", "--grid", 1, "--block", 32, "--arg", "n=4"), r"copy has 3 parameters \(x, y, n\), got 1"),
