@@ -351,7 +351,7 @@ def _layout(args: argparse.Namespace, chosen_layout: ChosenLayout) -> Json:
     element = ELEMENT_BYTES[dtype]
     patterns.require_width(width, dtype, "--width ")
     if args.access:
-        chosen = [patterns.parse(args.access, sizes_of(args.free))]
+        chosen = [patterns.parse(args.access, sizes_of(args.free, "--free"))]
         patterns.require_inside(chosen[0], name, dims, width)
     else:
         chosen = patterns.sweeps(dims)

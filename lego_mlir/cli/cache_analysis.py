@@ -81,7 +81,8 @@ def results(args: argparse.Namespace) -> list[Json]:
             if not isinstance(kernel, Kernel):
                 raise UsageError(f"{kernel.name} is a program of several kernels; name one of them with --kernel NAME")
             workload, grid, threads = _recorded(args, kernel, progress)
-            for name, blocks in _orders(args.order, loaded, grid, workload):
+            orders = list(_orders(args.order, loaded, grid, workload))  # a name that is none ends here
+            for name, blocks in orders:
                 progress.update(f"{kernel.name}, {name}")
                 if args.diagram and name == (args.order or [LAUNCHED])[0]:
                     _draw(Path(args.diagram), f"{kernel.name}, {name}", workload, blocks, chip)

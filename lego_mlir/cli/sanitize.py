@@ -123,6 +123,8 @@ def _requests(args: argparse.Namespace) -> list[LaunchRequest]:
         return read_launches(path)
     if path.suffix not in (PTX, CUDA, MLIR):
         raise UsageError(f"{path}: a kernel is a .cu, .ptx or .mlir file, and launches are in a .toml file")
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file; give the path of a .cu, .ptx or .mlir file")
     grid = mlir_files.extents_of("grid", args.grid)
     if grid is None:
         raise UsageError("--grid X[,Y[,Z]] is missing: how many blocks to run")

@@ -83,7 +83,7 @@ def _of_layouts(args: argparse.Namespace, loaded: Spec) -> Picture:
         raise SpecError(f"{loaded.path}: this spec has no layout; draw a line of a kernel with --kernel NAME --line N")
     sizes = sizes_of(args.size)
     chosen = [at_sizes(name, loaded.layouts[name], sizes).layout for name in names]
-    free = sizes_of(args.free)
+    free = sizes_of(args.free, "--free")
     return show(*chosen, by=args.by, access=args.access, free=free, width=args.width, dtype=args.dtype)
 
 

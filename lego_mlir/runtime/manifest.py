@@ -272,15 +272,15 @@ LARGEST_SIZE: Final = 2**48
 """The largest size that a user gives; no memory holds more."""
 
 
-def sizes_of(given: Sequence[str]) -> dict[str, int]:
-    """The sizes of `--size M=4096 --size N=512`. Raises UsageError for anything else."""
+def sizes_of(given: Sequence[str], option: str = "--size") -> dict[str, int]:
+    """The sizes of `--size M=4096 --size N=512`, or of another option. Raises UsageError for anything else."""
     sizes: dict[str, int] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals or not value.isdecimal():
-            raise UsageError(f"--size takes NAME=N, such as M=4096, not {text!r}")
+            raise UsageError(f"{option} takes NAME=N, such as M=4096, not {text!r}")
         if int(value) > LARGEST_SIZE:
-            raise UsageError(f"--size {text}: a size is at most {LARGEST_SIZE}, which no memory holds")
+            raise UsageError(f"{option} {text}: a size is at most {LARGEST_SIZE}, which no memory holds")
         sizes[name] = int(value)
     return sizes
 

@@ -256,9 +256,13 @@ class _Pipelined(Replay):
         for s in self.trace.statements():
             names = ", ".join(sorted(shared_in(s) & self.tiles)) if _is_single(s) else ""
             if names and id(s) not in inside:
+                own = any(s is one for one in statements_in(self.trace.body))
                 raise refused(
                     s.source,
-                    f"{names} is used outside of the loop that stages it; use another shared tile there",
+                    f"{names} is used outside of the loop that stages it; use another shared tile there"
+                    if own
+                    else f"{names} is used in a function that is called, and a ring's stages are the kernel's own; "
+                    "leave out inline=False",
                 )
 
     def _require_whole(self) -> None:

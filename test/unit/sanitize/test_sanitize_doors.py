@@ -194,7 +194,7 @@ def test_a_launch_file_hands_arrays_on(ptx_file, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("missing.ptx", "--grid", 1), "missing.ptx: No such file"),
+        (("missing.ptx", "--grid", 1), "missing.ptx: no such file"),
         (("copy.cpp",), "a kernel is a .cu, .ptx or .mlir file"),
         (("copy.ptx",), "--grid X.* is missing"),
         (("copy.ptx", "--grid", 1, "--block", 32, "--arg", "n=4"), r"copy has 3 parameters \(x, y, n\), got 1"),
@@ -242,3 +242,8 @@ def test_names_of_parameters_and_mangled_kernels():
 def test_storage_of_a_view():
     x = np.zeros((4, 6), np.int16)
     assert TensorStorage.of(x[2, 1:]) == TensorStorage(x.ctypes.data, 48, 26, 2, x)
+
+
+def test_a_file_that_is_missing_is_named_first(tmp_path, capsys):
+    assert main(["sanitize", str(tmp_path / "none.cu")]) == 2
+    assert "none.cu: no such file" in capsys.readouterr().err
