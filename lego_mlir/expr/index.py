@@ -15,7 +15,6 @@ without an operator are functions: `where`, `isqrt`, `minimum`, `maximum`.
 from __future__ import annotations
 
 import functools
-import keyword
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -148,7 +147,7 @@ class Index(Frozen):
     def __init__(self, expr: IndexLike) -> None:
         object.__setattr__(self, "expr", as_expr(expr))
 
-    def _arguments(self) -> tuple[Expr]:
+    def _arguments(self) -> tuple[object, ...]:
         return (self.expr,)
 
     def _sympy_(self) -> sympy.Expr:
@@ -159,6 +158,11 @@ class Index(Frozen):
 
     def __hash__(self) -> int:
         return _hash(self)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is an int."""
+        return bool(self.expr.is_Integer)
 
     def same(self, other: IndexLike) -> bool:
         """Structural equality. (`==` builds a condition, as the other comparisons do.)"""
@@ -464,73 +468,6 @@ def symbols(names: str) -> tuple[Index, ...]:
     j + i % 4
     """
     return tuple(map(index_symbol, names.split()))
-
-
-def size(
-    name: str,
-    min: int = 1,
-    max: int | Index | None = None,
-    multiple_of: int = 1,
-    equals: Index | None = None,
-) -> Index:
-    """A size known only at run time, with the facts known at compile time; a kernel argument in generated code.
-
-    `max` may be an expression of other sizes, `size("M", max=N)`; `equals` gives a size that is computed from others,
-    `size("K2", equals=2 * K)`, and has no other facts. Proofs use such a relation, and a launch checks it. Raises
-    ExpressionError where no integer satisfies these facts.
-
-    >>> M = size("M", min=32, multiple_of=32)
-    >>> M // 32, M % 7
-    (M // 32, M % 7)
-    """
-    from lego_mlir.expr import nodes
-
-    below: Any = None
-    if is_symbolic(min):
-        raise ExpressionError(
-            f"size {name}: min must be an int, got {min!r}; state the relation on the smaller size, "
-            f"lego.size(.., max={name}), or in the kernel, lego.require({min!r} <= {name})"
-        )
-    if isinstance(max, Index) or is_symbolic(max):
-        below, max = _of_sizes(name, "max", max)
-        below = None if below.is_Integer else below
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ExpressionError(
-            f"size: the name {name!r} must be an identifier and not a Python keyword; it names a kernel argument"
-        )
-    for fact, value in (("min", min), ("max", 0 if max is None else max), ("multiple_of", multiple_of)):
-        if type(value) is int and value.bit_length() > MOST_BITS:
-            raise ExpressionError(
-                f"size {name}: {fact} has at most {MOST_BITS} bits, got an int of {value.bit_length()}"
-            )
-        if type(value) is not int:
-            raise ExpressionError(f"size {name}: {fact} must be an int, got {value!r} of type {type(value).__name__}")
-    if multiple_of < 1 or min < 0:
-        raise ExpressionError(f"size {name}: {min=} must be >= 0 and {multiple_of=} >= 1")
-    if max is not None and max // multiple_of * multiple_of < min:
-        raise ExpressionError(f"size {name}: no multiple of {multiple_of} lies in [{min}, {max}]")
-    if equals is None:
-        return Index(nodes.Size(name, min, max, multiple_of, below))
-    if (min, max, multiple_of, below) != (1, None, 1, None):
-        raise ExpressionError(f"size {name}: {equals=} gives all facts; leave out min, max and multiple_of")
-    same, most = _of_sizes(name, "equals", equals)
-    from lego_mlir.expr.intervals import bounds
-
-    least = bounds(same, {}).lo
-    if least is None or least < 0:
-        raise ExpressionError(f"size {name}: {equals=} may be negative; a size is at least 0")
-    return Index(nodes.Size(name, least, most, equals=same))
-
-
-def _of_sizes(name: str, fact: str, given: Any) -> tuple[Expr, int | None]:
-    """An expression of sizes, and its largest value if known."""
-    from lego_mlir.expr import nodes
-    from lego_mlir.expr.intervals import bounds
-
-    expr = as_expr(given)
-    if isinstance(given, Condition) or not all(isinstance(s, nodes.Size) for s in expr.free_symbols):
-        raise ExpressionError(f"size {name}: {fact} must be an int or an expression of other sizes, got {given!r}")
-    return expr, bounds(expr, {}).hi
 
 
 def where(condition: Cond, a: IndexLike, b: IndexLike) -> IndexLike:

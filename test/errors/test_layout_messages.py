@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy
 
-import lego_mlir.expr.index as lego
+import lego_mlir as lego
 from lego_mlir.errors import ExpressionError, LayoutError, LayoutIndexError
-from lego_mlir.expr.index import as_condition
+from lego_mlir.expr.index import as_condition, index_symbol
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.layout import Col, GenP, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
 
@@ -70,7 +70,7 @@ def test_int_only_functions_are_told_apart():
     perm = GenP([2, 2], f, lambda p: (p // 2, p % 2))
     assert perm.apply(1, 1) == 3
     with pytest.raises(LayoutError, match=r"can only handle ints.*'i < 2'.*lego.where"):
-        perm.apply(lego.index_symbol("i"), lego.index_symbol("j"))
+        perm.apply(index_symbol("i"), index_symbol("j"))
     with pytest.raises(LayoutError, match=r"cannot handle a NumPy array.*lego.gallery.tabulated"):
         perm.apply(np.arange(2), np.arange(2))
 
@@ -78,14 +78,14 @@ def test_int_only_functions_are_told_apart():
 def test_int_only_square_root():
     perm = GenP([4], lambda i: 3 - i + 0 * math.isqrt(i), lambda p: (3 - p,))
     with pytest.raises(LayoutError, match=r"can only handle ints.*lego.isqrt"):
-        perm.apply(lego.index_symbol("i"))
+        perm.apply(index_symbol("i"))
 
 
 def test_true_division():
     perm = GenP([4], lambda i: int(i) ^ 1, lambda p: (int(p) ^ 1,))
     assert perm.apply(2) == 3
     with pytest.raises(LayoutError, match="write integer division as //"):
-        GenP([4], lambda i: i / 1, lambda p: (p,)).apply(lego.index_symbol("i"))
+        GenP([4], lambda i: i / 1, lambda p: (p,)).apply(index_symbol("i"))
 
 
 def test_sizes_that_multiply_to_different_numbers():
@@ -259,7 +259,7 @@ def test_any_failure_with_a_symbol_or_an_array_says_what_to_do():
     swap = {0: 3, 1: 2, 2: 1, 3: 0}
     perm = GenP([4], lambda i: swap[i], lambda p: swap[p])
     assert perm.check() == Proved("enumeration of 4 elements")
-    for index, kind in ((lego.index_symbol("i"), "a symbol"), (np.arange(4), "a NumPy array")):
+    for index, kind in ((index_symbol("i"), "a symbol"), (np.arange(4), "a NumPy array")):
         with pytest.raises(LayoutError, match=f"f cannot handle {kind} .*lego.gallery.tabulated"):
             perm.apply(index)
     assert gallery.tabulated(perm).apply(np.arange(4)).tolist() == [3, 2, 1, 0]
@@ -269,7 +269,7 @@ def test_arrays_that_do_not_belong_together():
     with pytest.raises(LayoutError, match=r"must broadcast against each other, got the shapes \(3,\), \(4,\)"):
         Row(4, 4).apply(np.arange(3), np.arange(4))
     with pytest.raises(LayoutError, match="arrays or symbols, not both"):
-        Row(4, 4).apply(np.arange(3), lego.index_symbol("i"))
+        Row(4, 4).apply(np.arange(3), index_symbol("i"))
 
 
 def test_more_positions_than_an_array_can_tell_apart():
@@ -289,12 +289,12 @@ def test_slices():
     with pytest.raises(LayoutIndexError, match="one ellipsis"):
         Row(4, 6)[..., ...]
     with pytest.raises(LayoutError, match="has symbols besides its colons"):
-        Row(4, 6)[lego.index_symbol("i"), :].positions()
+        Row(4, 6)[index_symbol("i"), :].positions()
 
 
 def test_symbols():
     with pytest.raises(LayoutError, match="only a symbol has a range"):
-        Row(4).ranges(lego.index_symbol("i") + 1)
+        Row(4).ranges(index_symbol("i") + 1)
     with pytest.raises(LayoutError, match="ranges takes one symbol for each"):
         Row(4, 6).ranges(sympy.Symbol("i"))
 
