@@ -120,7 +120,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.control import thread_id as thread_id
     from lego_mlir.tracing.words.control import unroll as unroll
     from lego_mlir.tracing.words.control import when as when
-    from lego_mlir.tracing.words.tensor import Tensor as Tensor
+    from lego_mlir.tracing.words.declared_tensor import Tensor as Tensor
     from lego_mlir.tracing.words.distinct import assume_distinct as assume_distinct
     from lego_mlir.tracing.words.escape import mlir_op as mlir_op
     from lego_mlir.tracing.words.fences import fence as fence
@@ -220,7 +220,8 @@ _MODULES = {
     "lego_mlir.expr.ranges": "Range",
     "lego_mlir.expr.simplify": "simplify",
     "lego_mlir.tracing.definition.kernel": "Kernel kernel",
-    "lego_mlir.tracing.words.tensor": "Tensor shared",
+    "lego_mlir.tracing.words.declared_tensor": "Tensor",
+    "lego_mlir.tracing.words.tensor": "shared",
     "lego_mlir.tracing.words.bitcasts": "bitcast",
     "lego_mlir.tracing.words.async_copies": "commit_copies copy_async wait_copies",
     "lego_mlir.tracing.words.prefetches": "prefetch",

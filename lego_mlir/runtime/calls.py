@@ -395,9 +395,9 @@ def target_for(capability: str) -> str:
 def calls_of(kernel: Kernel | KernelProgram) -> Calls:
     """How a kernel or program is called on arrays; `Kernel.__call__` and its companions use it."""
     from lego_mlir.tracing.definition.absent import optional_names
-    from lego_mlir.tracing.definition.program import KernelProgram
+    from lego_mlir.tracing.definition.kernel import Kernel
 
-    if isinstance(kernel, KernelProgram):
+    if not isinstance(kernel, Kernel):
         from lego_mlir.runtime.program_calls import ProgramCalls
 
         return ProgramCalls(kernel)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lego_mlir.aliases import Expr, Symbol
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.inputs import InputFile, Supplied
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
     from lego_mlir.tracing.words.claimed import Values
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Array
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 
 GENERATOR: Final = "rng"  # the name by which a function of inputs takes NumPy's generator

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.aliases import Json
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 
 FORMAT: Final = 1

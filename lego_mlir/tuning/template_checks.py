@@ -20,12 +20,12 @@ from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
 if TYPE_CHECKING:
     import numpy
 
-    from lego_mlir.tracing.words.tensor import Tensor
+    from lego_mlir.tracing.words.declared_tensor import Tensor
 
 
 def flat_tensors(launch: TemplateLaunch) -> dict[str, Tensor]:
     """Every tensor whose memory is made, by a name: of `AddressesOf` the tensors as name.0, name.1, .."""
-    from lego_mlir.tracing.words.tensor import Tensor
+    from lego_mlir.tracing.words.declared_tensor import Tensor
 
     found: dict[str, Tensor] = {}
     for name, value in launch.arguments.items():

@@ -120,7 +120,7 @@ def _signature(launch: TemplateLaunch) -> Json:
 
 
 def _triton_type(value: TemplateArgument) -> str:
-    from lego_mlir.tracing.words.tensor import Tensor
+    from lego_mlir.tracing.words.declared_tensor import Tensor
 
     if isinstance(value, AddressesOf):
         return "*i64:16"
@@ -153,7 +153,7 @@ def _parameter(name: str, value: TemplateArgument) -> Json:
     if isinstance(value, bool | int | float):
         kind = specialised(value).partition(":")[0]
         return {"name": name, "kind": "scalar", "dtype": {"fp32": "f32"}.get(kind, kind)}
-    from lego_mlir.tracing.words.tensor import Tensor
+    from lego_mlir.tracing.words.declared_tensor import Tensor
 
     dtype = value.dtype.name if isinstance(value, Tensor) else "i64" if isinstance(value, AddressesOf) else None
     return {"name": name, "kind": "tensor", "dtype": dtype or _dtype_of(value)}
@@ -161,7 +161,7 @@ def _parameter(name: str, value: TemplateArgument) -> Json:
 
 def _program(launch: TemplateLaunch, name: str) -> Json:
     """The program: every tensor, the arrays of addresses, and a step for each launch."""
-    from lego_mlir.tracing.words.tensor import Tensor
+    from lego_mlir.tracing.words.declared_tensor import Tensor
     from lego_mlir.tuning.template_checks import flat_tensors
 
     arguments: list[Json] = [

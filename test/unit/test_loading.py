@@ -22,6 +22,10 @@ def axpy(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), a: f32):
     i = lego.block_id[0] * 256 + lego.thread_id[0]
     with lego.when(i < N):
         y[i] = a * x[i] + y[i]
+
+@axpy.reference
+def expected(x, y, a, N):
+    return a * x + y
 """
 
 
@@ -42,7 +46,7 @@ def test_modules_that_are_loaded(statement, most):
     assert int(done.stdout) <= most
 
 
-@pytest.mark.parametrize("module", ["numpy", "importlib.metadata", "z3", "lego_mlir.proofs"])
+@pytest.mark.parametrize("module", ["numpy", "sympy", "importlib.metadata", "z3", "lego_mlir.proofs"])
 def test_what_reading_a_kernel_does_not_load(module, tmp_path):
     """A process with a full cache reads the file of a kernel, and calls it."""
     source = tmp_path / "spec.py"

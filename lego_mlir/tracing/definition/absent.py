@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lego_mlir.errors import TraceError
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -29,12 +29,12 @@ from lego_mlir.expr.index import Condition, Index, as_expr, is_symbolic
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.ranges import Range
 from lego_mlir.tracing.trace import dtypes
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Contract,
     FunctionCall,
     FunctionTrace,
     Return,
-    Source,
     Statement,
     TileLoad,
     TileStore,

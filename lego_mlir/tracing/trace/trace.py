@@ -23,6 +23,7 @@ from lego_mlir.expr.simplify import Deferred
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.spec_line import Source
 
 if TYPE_CHECKING:
     from lego_mlir.aliases import Expr
@@ -39,17 +40,6 @@ if TYPE_CHECKING:
 Space = Literal["global", "workgroup"]
 Width = int | tuple[int, int] | None
 """The number of elements of a value: one (None), those of a vector, or the rows and columns of a tile."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A line of the user's spec."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
