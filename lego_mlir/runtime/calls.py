@@ -270,22 +270,29 @@ class TracedKernelCalls(Calls):
             distinct = {p.name: p for p in self.kernel.params if p.distinct is not None}
             return InterpreterBackend(self.host_entry, self.kernel.mlir(), distinct)
         if device == CPU:
-            from lego_mlir.runtime.cpu_kernels import compile_kernels
-            from lego_mlir.store import Cache, default_folder
-            from lego_mlir.transforms.modules import ModuleError
+            from lego_mlir.runtime import cpu, cpu_kernels
 
-            try:
-                compiled = compile_kernels(self.kernel.mlir(), Cache(default_folder()))
-                return HostBackend(self.host_entry, compiled[self.name])
-            except (UsageError, ModuleError) as error:
-                raise UsageError(
-                    f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
-                ) from error
+            made = self._kept(f"cpu {cpu.features()}", self._host_code)
+            return HostBackend(made.entry, cpu_kernels.loaded(made.entry, made.code))
         from lego_mlir.runtime.driver import driver
 
         capability = driver().capability(device[1])
         made = self._kept(capability, lambda: self.code_for(capability))
         return loaded(made.entry, made.code, device[1], f"kernel {self.name} for sm_{capability}")
+
+    def _host_code(self) -> KeptKernel:
+        """The kernel compiled for this machine's processor."""
+        from lego_mlir.runtime.cpu_kernels import machine_code
+        from lego_mlir.store import Cache, default_folder
+        from lego_mlir.transforms.modules import ModuleError
+
+        try:
+            code, _ = machine_code(self.kernel.mlir(), Cache(default_folder()))
+        except (UsageError, ModuleError) as error:
+            raise UsageError(
+                f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
+            ) from error
+        return KeptKernel(self._described().described, code)
 
     def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
         """What was made of the kernel in some form, from the disk, or now; now too if its trace might differ."""

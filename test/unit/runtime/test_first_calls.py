@@ -287,3 +287,54 @@ def test_a_known_call_of_a_new_process_imports_no_compiler(what, dtype, known, f
     shape = (1, 64, 64) if what == "attention" else (64, 64)
     assert process.communicate()[0].decode() == f"{kernel['entry']} {shape}"
     assert process.returncode == 0
+
+
+SPEC = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+M, N = lego.size("M", multiple_of=32), lego.size("N", min=1, max=2**20)
+FACTOR = 3.0
+
+
+@lego.kernel(grid=(lego.cdiv(N, 256), M // 32), block=256)
+def scaled(x: lego.Tensor(f32, Row(M // 32, N, 32)), a: f32, y: lego.Tensor(f32, Row(M, N))):
+    i = lego.block_id[0] * 256 + lego.thread_id[0]
+    with lego.when(i < N):
+        for r in lego.range(32):
+            row = lego.block_id[1] * 32 + r
+            y[row, i] = x[row // 32, i, row % 32] * FACTOR + a
+
+
+@scaled.reference
+def expected(x, a, M, N):
+    return x.transpose(0, 2, 1).reshape(M, N) * FACTOR + a
+"""
+OF_A_USER = """
+import sys
+import numpy as np
+import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
+from spec_of_a_user import scaled
+x = np.random.default_rng(0).random((2, 40, 32), dtype=np.float32)
+if sys.argv[1] == "cuda":
+    monkeypatch = pytest.MonkeyPatch()
+    machine = Machine().plug_in(monkeypatch)
+    OwnLibrary(monkeypatch)
+    scaled(own(x), 0.5)
+    assert [launch[0] for launch in machine.launches] == ["scaled"]
+else:
+    np.testing.assert_allclose(scaled(x, 0.5), scaled.expected(x, 0.5, 64, 40), rtol=1e-6)
+print(*(name for name in sys.argv[2:] if name in sys.modules), end="")
+"""
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_kernel_of_a_user_runs_in_a_new_process_without_a_compiler(device, fresh_cache, tmp_path):
+    (tmp_path / "spec_of_a_user.py").write_text(SPEC)
+    path = os.pathsep.join([str(tmp_path), str(TEST), *filter(None, sys.path)])
+    loaded = [child(OF_A_USER, device, *HEAVY, PYTHONPATH=path).communicate()[0].decode() for _ in range(2)]
+    assert "sympy" in loaded[0] and loaded[1] == ""
+    (tmp_path / "spec_of_a_user.py").write_text(SPEC.replace("FACTOR = 3.0", "FACTOR = 5.0"))
+    changed = child(OF_A_USER, device, *HEAVY, PYTHONPATH=path)
+    assert "sympy" in changed.communicate()[0].decode() and changed.returncode == 0
