@@ -26,6 +26,7 @@ from lego_mlir.runtime import binding, first_calls, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
 from lego_mlir.runtime.binding import MISSING, DenseShape
 from lego_mlir.runtime.first_calls import KeptKernel
+from lego_mlir.runtime.kept_traces import of_kernels
 from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
 
@@ -295,15 +296,7 @@ class TracedKernelCalls(Calls):
         return KeptKernel(self._described().described, code)
 
     def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
-        """What was made of the kernel in some form, from the disk, or now; now too if its trace might differ."""
-        from lego_mlir.tracing.definition.fingerprint import fingerprint
-
-        is_traced = "_traced" in vars(self.kernel)  # perhaps with other values of globals than now
-        digest, script = None if is_traced else fingerprint(self.kernel), self.script
-        if digest is None or (script is not None and _needs_plugin(script)):
-            return make()
-        texts = () if script is None else (_script_texts(script), sorted((self.parameters or {}).items()))
-        return first_calls.kernel_of(("kernel", form, digest, texts), make)
+        return of_kernels([self.kernel], form, make, self.script, self.parameters)
 
     def code_for(self, capability: str) -> KeptKernel:
         """The kernel compiled for devices of a compute capability: traced, and without a look at what is on disk."""
@@ -361,20 +354,6 @@ class BuiltCalls(Calls):
 
         made = self.code_for(driver().capability(device[1]))
         return loaded(made.entry, made.code, device[1], self.name)
-
-
-def _script_texts(script: str | Path) -> list[str]:
-    """All that a transform script says, with the scripts that it calls."""
-    from lego_mlir.transforms import scripts
-
-    return scripts.read(script).texts()
-
-
-def _needs_plugin(script: str | Path) -> bool:
-    """Whether a script has operations of the C++ plugin, which may be another one at the next call."""
-    from lego_mlir.transforms.dialect_plugin import uses_plugin
-
-    return any(map(uses_plugin, _script_texts(script)))
 
 
 def loaded(entry: KernelEntry, code: bytes, device: int, origin: str) -> CudaBackend:
