@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime.first_calls import KeptKernel
 from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
@@ -87,17 +88,17 @@ def run(args: argparse.Namespace) -> int:
     if args.emit == "lego":
         files.write(args.output, _lego(args, given).encode())
         return 0
-    body, manifest = _through_disk(args, start, given, entries)
+    made = _through_disk(args, start, given, entries)
     if args.emit == "cubin" and args.output in (None, files.STANDARD):
         raise UsageError("a cubin is binary; give it a file with -o")
     beside: dict[str, bytes] = {}
     if _has_manifest(args, start):
-        beside[".json"] = (json.dumps(manifest, indent=2) + "\n").encode()
+        beside[".json"] = (json.dumps(made.described, indent=2) + "\n").encode()
     if args.with_data:
         beside[".npz"] = _data(args, entries)
     for suffix, content in beside.items():  # nothing is written until all outputs exist
         files.write(str(Path(args.output).with_suffix(suffix)), content)
-    files.write(args.output, body)
+    files.write(args.output, made.code)
     return 0
 
 
@@ -157,11 +158,8 @@ def _require_distinct_outputs(args: argparse.Namespace) -> None:
         )
 
 
-def _through_disk(
-    args: argparse.Namespace, start: str, given: Spec | bytes, entries: Sequence[Runnable]
-) -> tuple[bytes, Mapping[str, Any]]:
+def _through_disk(args: argparse.Namespace, start: str, given: Spec | bytes, entries: Sequence[Runnable]) -> KeptKernel:
     """The output, and the manifest where there is one; of unchanged kernels both are on disk."""
-    from lego_mlir.runtime.first_calls import KeptKernel
     from lego_mlir.runtime.kept_traces import of_kernels
 
     def make() -> KeptKernel:
@@ -176,7 +174,7 @@ def _through_disk(
         form = ("compile", args.emit, args.target, args.pipeline, args.locations, _has_manifest(args, start))
         kernels, parameters = given.kernels_named(args.kernel), options.parameters_of(args)
         made = of_kernels(kernels, form, make, args.transform, parameters, cache.folder)
-    return made.code, made.described
+    return made
 
 
 def _manifest(compilation: Compilation, entries: Sequence[Runnable]) -> Json:

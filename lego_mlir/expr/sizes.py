@@ -25,9 +25,12 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.index import MOST_BITS, Condition, Index, as_expr, defers_to_elements, is_symbolic
 
 SizeFormula: TypeAlias = tuple[Any, ...]
-"""`("size", name, min, max, multiple_of)`, or an operation and two operands, formulas or ints."""
+"""`("size", name, min, max, multiple_of)`, then the formula of a size that it does not exceed, if there is one; or an
+operation and two operands, formulas or ints."""
 _LONGEST: Final = 64
 """Operations of a formula; longer ones become expressions, which share their parts."""
+_ALONE: Final = 5
+"""The length of the formula of a size that is bounded by no other."""
 _KEPT: Final[Any] = vars(Index)["expr"]
 """The field for the expression."""
 _NEUTRAL: Final = {"+": 0, "-": 0, "*": 1, "//": 1}
@@ -59,6 +62,11 @@ class SizeIndex(Index):
     @property
     def is_number(self) -> bool:
         return False
+
+    @property
+    def least(self) -> int | None:
+        """A bound of its values from below, if one follows from the formula."""
+        return _least(self.formula)
 
     def same(self, other: IndexLike) -> bool:
         formulas_agree = isinstance(other, SizeIndex) and _factors(self.formula) == _factors(other.formula)
@@ -106,10 +114,27 @@ def names_in(formula: SizeFormula) -> Iterator[str]:
     """The names of the sizes of a formula, one for each use."""
     if formula[0] == "size":
         yield formula[1]
-    else:
-        for operand in formula[1:]:
-            if isinstance(operand, tuple):
-                yield from names_in(operand)
+    for operand in formula[1:]:
+        if isinstance(operand, tuple):
+            yield from names_in(operand)
+
+
+def _greatest(formula: SizeFormula) -> int | None:
+    """The largest value of a size that is bounded by no other."""
+    _, _, _, most, multiple_of = formula
+    return None if most is None else most // multiple_of * multiple_of
+
+
+def _least(formula: SizeFormula | int) -> int | None:
+    """A bound from below."""
+    if isinstance(formula, int):
+        return formula
+    if formula[0] == "size":
+        return -(-formula[2] // formula[4]) * formula[4]
+    operation, a, b = formula[0], _least(formula[1]), _least(formula[2])
+    if a is None or b is None or (operation == "*" and min(a, b) < 0):
+        return None
+    return {"+": a + b, "-": a - b, "*": a * b, "//": a // max(b, 1)}[operation]
 
 
 def _factors(formula: SizeFormula) -> tuple[int, list[str]]:
@@ -133,7 +158,7 @@ def _expression(formula: SizeFormula | int) -> Expr:
     if isinstance(formula, int):
         return as_expr(formula)
     if formula[0] == "size":
-        return nodes.Size(*formula[1:])
+        return nodes.Size(*formula[1:5], *map(_expression, formula[5:]))
     operation, a, b = formula[0], _expression(formula[1]), _expression(formula[2])
     if operation == "//":
         return nodes.FloorDiv(a, b)
@@ -163,7 +188,9 @@ def size(
             f"size {name}: min must be an int, got {min!r}; state the relation on the smaller size, "
             f"lego.size(.., max={name}), or in the kernel, lego.require({min!r} <= {name})"
         )
-    if isinstance(max, Index) or is_symbolic(max):
+    if isinstance(max, SizeIndex) and max.formula[0] == "size" and len(max.formula) == _ALONE:
+        below, max = max.formula, _greatest(max.formula)
+    elif isinstance(max, Index) or is_symbolic(max):
         below, max = _of_sizes(name, "max", max)
         below = None if below.is_Integer else below
     if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
@@ -181,8 +208,8 @@ def size(
         raise ExpressionError(f"size {name}: {min=} must be >= 0 and {multiple_of=} >= 1")
     if max is not None and max // multiple_of * multiple_of < min:
         raise ExpressionError(f"size {name}: no multiple of {multiple_of} lies in [{min}, {max}]")
-    if equals is None and below is None:
-        return SizeIndex(("size", name, min, max, multiple_of))
+    if equals is None and (below is None or isinstance(below, tuple)):
+        return SizeIndex(("size", name, min, max, multiple_of, *([] if below is None else [below])))
     from lego_mlir.expr import nodes
 
     if equals is None:

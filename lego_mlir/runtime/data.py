@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.inputs import InputFile, Supplied
     from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
-    from lego_mlir.tracing.words.claimed import Values
+    from lego_mlir.tracing.words.declared_range import Values
 
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones

@@ -1,4 +1,4 @@
-"""What was compiled of users' kernels, on disk by their fingerprints: unchanged kernels are not traced again."""
+"""Users' kernels that were compiled, on disk by their fingerprints: unchanged kernels are not traced again."""
 
 from __future__ import annotations
 

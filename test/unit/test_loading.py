@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -52,5 +53,16 @@ def test_what_reading_a_kernel_does_not_load(module, tmp_path):
     source = tmp_path / "spec.py"
     source.write_text(SPEC)
     command = f"import sys; sys.path.insert(0, {str(source.parent)!r}); import spec; print({module!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    "name", ["transpose", "first_day/csr_matvec", "second_week/paged_decode", "second_week/fused_classifier"]
+)
+def test_examples_are_read_without_sympy(name):
+    """Grids, layouts, ranges of data and sizes bounded by others."""
+    file = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    command = f"import runpy, sys; runpy.run_path({str(file)!r}); print('sympy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"

@@ -97,7 +97,7 @@ class Kernel(Referenced, OnArrays):
 
     def _size_names(self) -> list[str]:
         extents = (*self.grid, *self.block, *(n for kind in self.signature.values() for n in _extents_of(kind)))
-        symbolic = [n for n in extents if not isinstance(n, int)]
+        symbolic = [n for n in extents if not isinstance(n, (int, float))]
         if all(isinstance(n, SizeIndex) for n in symbolic):
             return [name for n in symbolic for name in names_in(n.formula)]
         from lego_mlir.tracing.definition.declared_sizes import declared_sizes
@@ -310,7 +310,7 @@ def _extents_of(kind: Tensor | DType) -> tuple[object, ...]:
     """The extents of a parameter, and the ends of its range if these are not numbers."""
     if not isinstance(kind, Tensor):
         return ()
-    return (*kind.layout.dims(), kind.layout.physical_size(), *(kind.values or ()))
+    return (*kind.layout.dims(), kind.layout.physical_size(), *(kind.ends or ()))
 
 
 def _require_plain(function: Callable[..., Any], source: Source) -> None:

@@ -37,7 +37,8 @@ from lego_mlir.tracing.trace.trace import (
 )
 from lego_mlir.tracing.trace.tracer import OUR_PACKAGES, Tracer, record
 from lego_mlir.tracing.words.barrier_rings import ring_bytes
-from lego_mlir.tracing.words.claimed import Values, refuse_updates
+from lego_mlir.tracing.words.claimed import refuse_updates
+from lego_mlir.tracing.words.declared_range import Values
 from lego_mlir.tracing.words.declared_tensor import Tensor
 from lego_mlir.tracing.words.distinct import refuse_stores_to_distinct
 from lego_mlir.tracing.words.scalar import Scalar

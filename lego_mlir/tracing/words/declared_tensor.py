@@ -13,11 +13,11 @@ from lego_mlir.errors import LayoutError, TraceError
 from lego_mlir.layout import as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.trace.dtypes import DType, element_type, u8
+from lego_mlir.tracing.words.declared_range import Values, as_exprs, require_range
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.trace.trace import Buffer
     from lego_mlir.tracing.trace.tracer import Tracer
-    from lego_mlir.tracing.words.claimed import Values
     from lego_mlir.tracing.words.packed_views import PackedView, Packing
     from lego_mlir.tracing.words.tensor import View
 
@@ -36,7 +36,8 @@ class Tensor:
 
     dtype: DType
     layout: Layout
-    values: Values | None
+    ends: Values | None
+    """The range of the elements, as it was given."""
     packed: Packing | None
     """The elements, where the tensor is one of their bytes."""
     optional: bool
@@ -61,12 +62,12 @@ class Tensor:
         self.layout.require()
         if range is not None and packed is not None:
             raise TraceError(f"Tensor: the numbers of {packed.dtype} have the range of their type; leave out range")
-        values = None
-        if range is not None:
-            from lego_mlir.tracing.words.claimed import require_range
+        object.__setattr__(self, "ends", None if range is None else require_range("Tensor", element, range))
 
-            values = require_range("Tensor", element, range)
-        object.__setattr__(self, "values", values)
+    @property
+    def values(self) -> Values | None:
+        """The range of the elements: numbers for floats, otherwise SymPy expressions."""
+        return as_exprs(self.ends)
 
     def __or__(self, other: object) -> Tensor:
         """`lego.Tensor(..) | None`: the same, which may be None in a call."""
@@ -80,7 +81,7 @@ class Tensor:
 
     def _replaced(self, layout: Layout, optional: bool) -> Tensor:
         found = object.__new__(Tensor)
-        values = {"dtype": self.dtype, "values": self.values, "packed": self.packed}
+        values = {"dtype": self.dtype, "ends": self.ends, "packed": self.packed}
         for name, value in {**values, "layout": layout, "optional": optional}.items():
             object.__setattr__(found, name, value)
         return found

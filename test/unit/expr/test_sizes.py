@@ -12,7 +12,10 @@ from hypothesis import strategies as st
 from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import Index, cdiv
+from lego_mlir.expr.nodes import Le
+from lego_mlir.expr.prove import prove
 from lego_mlir.expr.sizes import SizeIndex, names_in, size
+from lego_mlir.expr.verdict import Proved
 
 OPERATIONS = operator.add, operator.sub, operator.mul, operator.floordiv
 SIZES = size("M"), size("N", multiple_of=8, min=8), size("K", min=0, max=100)
@@ -54,6 +57,22 @@ def test_products_are_the_same_in_any_order(both):
     assert not (found * M).same(found * M + 1) and not (K * M * 4).same(K * M * 8) and not (K * M).same(K * M * M)
 
 
+@given(made())
+def test_the_least_value_of_a_formula_is_a_bound(both):
+    found, _ = both
+    if isinstance(found, SizeIndex) and found.least is not None:
+        assert isinstance(prove(Le(found.least, found.expr), {}), Proved)
+
+
+@given(st.integers(0, 40), st.one_of(st.none(), st.integers(40, 90)), st.integers(1, 9))
+def test_a_size_bounded_by_another_is_that_of_the_expression(least, most, step):
+    other = size("N", min=least, max=most, multiple_of=step)
+    found, plain = size("M", max=other, multiple_of=2), size("M", max=Index(other.expr), multiple_of=2)
+    assert isinstance(found, SizeIndex) and not isinstance(plain, SizeIndex)
+    assert found.expr == plain.expr and list(names_in(found.formula)) == ["M", "N"]
+    assert (found.expr.max, found.expr.below) == (plain.expr.max, plain.expr.below)
+
+
 @given(made(), st.integers(10**6, 10**9))
 def test_a_formula_grows_with_its_sizes(both, large):
     found, _ = both
@@ -91,6 +110,7 @@ for layout in (Row(M, N), Col(M, 4, N), TileBy([M // 32, N], [32, 4]), OrderBy(C
                TileOrderBy(Row(M // 32, N), Col(32, 8)).GroupBy([M // 32, N, 32, 8])):
     tensor = lego.Tensor(f32, layout)
     tensor.layout.physical_size(), tensor.layout.require()
+lego.Tensor(lego.i32, Row(lego.size("K", max=M)), range=(0, M * N)), lego.Tensor(f32, Row(M), range=(-1.0, 2))
 assert not {"sympy", "numpy", "z3"} & set(sys.modules)
 """
 
