@@ -21,7 +21,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from lego_mlir.aliases import Cond, Expr, IndexLike, Operand
-from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
+from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief, without
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.integer_operations import OPERATIONS
 
@@ -56,21 +56,23 @@ def as_expr(value: IndexLike) -> Expr:
     if isinstance(value, Index):
         return value.expr
     if isinstance(value, Condition):
-        return _nodes().Select(value.expr, 1, 0)
+        return sympy_nodes().Select(value.expr, 1, 0)
     if isinstance(value, int):  # a truth value too
         import sympy
 
         return sympy.Integer(int(value))
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
-    return _nodes().canonical(_no_text(value))
+    return sympy_nodes().canonical(_no_text(value))
 
 
 @functools.cache
-def _nodes() -> Any:
+def sympy_nodes() -> Any:
     """The module of nodes, which loads SymPy: looked up once, as this is asked for with every operand."""
-    from lego_mlir.expr import nodes
-
+    try:
+        from lego_mlir.expr import nodes
+    except ModuleNotFoundError as error:
+        raise without(error, "size") from error
     return nodes
 
 
@@ -78,7 +80,7 @@ def as_condition(value: Condition | Cond) -> Cond:
     """The SymPy Boolean of a bool, a `Condition` or a SymPy relation, in canonical nodes."""
     if isinstance(value, Condition):
         return value.expr
-    return _nodes().canonical(_no_text(value))
+    return sympy_nodes().canonical(_no_text(value))
 
 
 def _no_text(value: object) -> object:
@@ -387,9 +389,7 @@ class Condition(Frozen):
 
 
 def _node(name: str, *args: IndexLike) -> Index:
-    from lego_mlir.expr import nodes
-
-    return kept(Index(getattr(nodes, name)(*map(as_expr, args))), args)
+    return kept(Index(getattr(sympy_nodes(), name)(*map(as_expr, args))), args)
 
 
 def _applied(name: str, *args: IndexLike) -> IndexLike:
@@ -401,12 +401,10 @@ def _applied(name: str, *args: IndexLike) -> IndexLike:
 
 
 def _condition(name: str, *args: IndexLike) -> Condition:
-    from lego_mlir.expr import nodes
-
     for text in args:
         if isinstance(text, str):
             raise ExpressionError(f"the text {text!r} cannot be compared with an index; lego.size makes one of a name")
-    return kept(Condition(getattr(nodes, name)(*map(as_expr, args))), args)
+    return kept(Condition(getattr(sympy_nodes(), name)(*map(as_expr, args))), args)
 
 
 def _logic(name: str, *args: Condition | Cond) -> Condition:
@@ -476,9 +474,7 @@ def where(condition: Cond, a: IndexLike, b: IndexLike) -> IndexLike:
     Both branches are always computed, so neither may fail where it is not chosen.
     """
     if is_symbolic(condition):
-        from lego_mlir.expr import nodes
-
-        chosen = nodes.Select(as_condition(condition), as_expr(a), as_expr(b))
+        chosen = sympy_nodes().Select(as_condition(condition), as_expr(a), as_expr(b))
         return kept(Index(chosen), (condition, a, b))
     if is_array(condition):
         import numpy

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import ExpressionError
-from lego_mlir.expr.index import MOST_BITS, Condition, Index, as_expr, defers_to_elements, is_symbolic
+from lego_mlir.expr.index import MOST_BITS, Condition, Index, as_expr, defers_to_elements, is_symbolic, sympy_nodes
 
 SizeFormula: TypeAlias = tuple[Any, ...]
 """`("size", name, min, max, multiple_of)`, then the formula of a size that it does not exceed, if there is one; or an
@@ -153,15 +153,13 @@ def _factors(formula: SizeFormula) -> tuple[int, list[str]]:
 
 def _expression(formula: SizeFormula | int) -> Expr:
     """The SymPy expression of a formula."""
-    from lego_mlir.expr import nodes
-
     if isinstance(formula, int):
         return as_expr(formula)
     if formula[0] == "size":
-        return nodes.Size(*formula[1:5], *map(_expression, formula[5:]))
+        return sympy_nodes().Size(*formula[1:5], *map(_expression, formula[5:]))
     operation, a, b = formula[0], _expression(formula[1]), _expression(formula[2])
     if operation == "//":
-        return nodes.FloorDiv(a, b)
+        return sympy_nodes().FloorDiv(a, b)
     return as_expr(a + b if operation == "+" else a - b if operation == "-" else a * b)
 
 

@@ -64,6 +64,7 @@ def require_names(kernel: Kernel, sizes: Collection[Symbol], also: Collection[st
 
 def collect_sizes(value: IndexLike, found: dict[Symbol, None]) -> None:
     """Add the sizes of an expression, in alphabetical order, and those that their relations mention."""
-    symbols = sorted(as_expr(value).free_symbols if is_symbolic(value) else (), key=str)
-    for size in with_related(symbol for symbol in symbols if isinstance(symbol, Size)):
-        found[size] = None
+    symbols = as_expr(value).free_symbols if is_symbolic(value) else ()
+    sizes = [symbol for symbol in symbols if isinstance(symbol, Size)]
+    if sizes:
+        found.update(dict.fromkeys(with_related(sorted(sizes, key=lambda size: size.name))))

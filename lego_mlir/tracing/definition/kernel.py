@@ -12,7 +12,7 @@ from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from lego_mlir import bindings
-from lego_mlir.errors import LegoError, TraceError, did_you_mean
+from lego_mlir.errors import LegoError, TraceError, did_you_mean, without
 from lego_mlir.expr.sizes import SizeIndex, names_in
 from lego_mlir.tracing.definition.calling import OnArrays
 from lego_mlir.tracing.definition.kernel_declaration import checked_cluster, checked_extents, signature_of
@@ -106,8 +106,10 @@ class Kernel(Referenced, OnArrays):
 
     @cached_property
     def _traced(self) -> KernelTrace:
-        from lego_mlir.tracing.definition.kernel_traces import traced
-
+        try:
+            from lego_mlir.tracing.definition.kernel_traces import traced
+        except ModuleNotFoundError as error:
+            raise without(error, "kernel") from error
         return traced(self)
 
     def trace_with_names(self, maps: NamedMaps) -> KernelTrace:
@@ -234,13 +236,14 @@ class Kernel(Referenced, OnArrays):
             return self._emitted(form, warpgroups)
 
     def _emitted(self, form: Form | Literal["lego"], warpgroups: bool) -> Module:
+        trace = self.trace()
         from lego_mlir.tracing.emit.emit_module import emit_module
 
         if form == "lego":
             from lego_mlir.tracing.emit.emit_lego import LegoTileEmitter
 
-            return emit_module(self._traced, tiles=LegoTileEmitter)
-        return emit_module(self._traced, form, warpgroups=warpgroups)
+            return emit_module(trace, tiles=LegoTileEmitter)
+        return emit_module(trace, form, warpgroups=warpgroups)
 
     def mlir(self, form: Form | Literal["lego"] = "affine", *, locations: bool = True, warpgroups: bool = False) -> str:
         """The verified module as text; `locations` keeps the spec's file and line of every operation."""

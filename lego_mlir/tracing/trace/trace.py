@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from lego_mlir.expr.simplify import Deferred
@@ -615,10 +616,19 @@ def statements_in(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 def operands_of(statement: Statement) -> Iterator[Value]:
     """The values that a statement takes, without those of its body."""
-    for entry in fields(statement):
-        held = getattr(statement, entry.name)
-        if entry.name not in ("result", "results"):
-            yield from (v for v in (held if isinstance(held, tuple) else (held,)) if isinstance(v, Value))
+    kind: Any = type(statement)  # a union of classes is not Hashable to type checkers
+    for name in _fields_read(kind):
+        held = getattr(statement, name)
+        if isinstance(held, Value):
+            yield held
+        elif isinstance(held, tuple):
+            yield from (v for v in held if isinstance(v, Value))
+
+
+@cache
+def _fields_read(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a kind of statement, but for its results."""
+    return tuple(entry.name for entry in fields(kind) if entry.name not in ("result", "results"))
 
 
 def registers_written(body: tuple[Statement, ...]) -> tuple[Register, ...]:
