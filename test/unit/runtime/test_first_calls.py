@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lego_mlir as lego
 from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import CacheWarning
 from lego_mlir.hardware.devices import numbers_of
@@ -21,6 +22,7 @@ from lego_mlir.runtime import first_calls
 from lego_mlir.runtime.attention_kernels import AttentionKernel
 from lego_mlir.runtime.compile_lock import FOLDER, only_one
 from lego_mlir.runtime.first_calls import KeptKernel
+from lego_mlir.runtime.kept_traces import of_kernels
 from lego_mlir.runtime.products.problem import Problem
 from lego_mlir.runtime.products.role_kernels import RoleKernel
 from lego_mlir.store import default_folder
@@ -327,6 +329,39 @@ else:
     np.testing.assert_allclose(scaled(x, 0.5), scaled.expected(x, 0.5, 64, 40), rtol=1e-6)
 print(*(name for name in sys.argv[2:] if name in sys.modules), end="")
 """
+
+
+def test_everything_that_a_users_kernel_depends_on_is_in_its_key(monkeypatch):
+    """One thing is changed at a time; what the fingerprint has of the kernel itself is in `test_fingerprint`."""
+    scale, keys = 3.0, []
+
+    def kernel():
+        @lego.kernel(grid=2, block=32)
+        def scaled(x: lego.Tensor(lego.f32, lego.Row(64))):
+            i = lego.block_id[0] * 32 + lego.thread_id[0]
+            x[i] = x[i] * scale
+
+        return scaled
+
+    def key_of(form, script=None, **parameters):
+        of_kernels([kernel()], form, made, script, parameters)
+        return keys[-1]
+
+    key = first_calls.key
+    monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, folder: keys.append(key(call)) or make())
+    first = key_of("90")
+    assert key_of("90") == first
+    others = [key_of("80"), key_of("cpu avx2"), key_of("90", "ldmatrix_mma.mlir"), key_of("90", "matmul_sm80.mlir")]
+    others.append(key_of("90", "matmul_sm80.mlir", stages=3))
+    scale = 4.0
+    others.append(key_of("90"))
+    scale = 3.0
+    for part in ("package", "tools"):
+        with monkeypatch.context() as patched:
+            patched.setattr(first_calls, part, lambda: b"another")
+            others.append(key_of("90"))
+    assert len({first, *others}) == 1 + len(others)
+    assert key_of("90") == first
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
