@@ -26,7 +26,6 @@ from lego_mlir.runtime import binding, first_calls, manifest
 from lego_mlir.runtime.arrays import CPU, ArrayFacts, ArrayLibrary, Device, key_of, library_of
 from lego_mlir.runtime.binding import MISSING, DenseShape
 from lego_mlir.runtime.first_calls import KeptKernel
-from lego_mlir.runtime.kept_traces import of_kernels
 from lego_mlir.runtime.manifest import KernelEntry
 from lego_mlir.runtime.plans import Backend, EmptyPlan, HostBackend, InterpreterBackend, Plan
 
@@ -296,6 +295,8 @@ class TracedKernelCalls(Calls):
         return KeptKernel(self._described().described, code)
 
     def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
+        from lego_mlir.runtime.kept_traces import of_kernels
+
         return of_kernels([self.kernel], form, make, self.script, self.parameters)
 
     def code_for(self, capability: str) -> KeptKernel:
