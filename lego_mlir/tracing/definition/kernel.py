@@ -99,7 +99,7 @@ class Kernel(Referenced, OnArrays):
         extents = (*self.grid, *self.block, *(n for kind in self.signature.values() for n in _extents_of(kind)))
         symbolic = [n for n in extents if not isinstance(n, (int, float))]
         if all(isinstance(n, SizeIndex) for n in symbolic):
-            return [name for n in symbolic for name in names_in(n.formula)]
+            return list(dict.fromkeys(name for n in symbolic for name in names_in(n.formula)))
         from lego_mlir.tracing.definition.declared_sizes import declared_sizes
 
         return [size.name for size in declared_sizes(self)]
