@@ -18,11 +18,15 @@ from lego_mlir import Row, f32
 
 N = lego.size("N", min=1, max=2**30)
 
+@lego.function
+def product(a, x):
+    return a * x
+
 @lego.kernel(grid=lego.cdiv(N, 256), block=256)
 def axpy(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), a: f32):
     i = lego.block_id[0] * 256 + lego.thread_id[0]
     with lego.when(i < N):
-        y[i] = a * x[i] + y[i]
+        y[i] = product(a, x[i]) + y[i]
 
 @axpy.reference
 def expected(x, y, a, N):
