@@ -24,11 +24,12 @@ import sympy
 
 from lego_mlir.expr.cost import operations
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.index import Index, index_symbol, size
+from lego_mlir.expr.index import Index, index_symbol
 from lego_mlir.expr.nodes import Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.sharing import straight_line
 from lego_mlir.expr.simplify import Derivation, simplify_all
+from lego_mlir.expr.sizes import size
 from lego_mlir.f2 import LinearLayout
 from lego_mlir.f2 import encodings as f2
 from lego_mlir.layout import Col, OrderBy, RegP, Row, TileOrderBy, gallery

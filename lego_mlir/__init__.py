@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from lego_mlir.expr.explain import explain as explain
     from lego_mlir.expr.index import cdiv as cdiv
     from lego_mlir.expr.index import isqrt as isqrt
-    from lego_mlir.expr.index import size as size
     from lego_mlir.expr.index import symbols as symbols
     from lego_mlir.expr.prove import prove as prove
     from lego_mlir.expr.ranges import Range as Range
     from lego_mlir.expr.simplify import simplify as simplify
+    from lego_mlir.expr.sizes import size as size
     from lego_mlir.formats.convert_calls import convert as convert
     from lego_mlir.layout import Col as Col
     from lego_mlir.layout import GenP as GenP
@@ -120,6 +120,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.control import thread_id as thread_id
     from lego_mlir.tracing.words.control import unroll as unroll
     from lego_mlir.tracing.words.control import when as when
+    from lego_mlir.tracing.words.declared_tensor import Tensor as Tensor
     from lego_mlir.tracing.words.distinct import assume_distinct as assume_distinct
     from lego_mlir.tracing.words.escape import mlir_op as mlir_op
     from lego_mlir.tracing.words.fences import fence as fence
@@ -176,7 +177,6 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.scalar import vector as vector
     from lego_mlir.tracing.words.staging import stage as stage
     from lego_mlir.tracing.words.staging import store_tile as store_tile
-    from lego_mlir.tracing.words.tensor import Tensor as Tensor
     from lego_mlir.tracing.words.tensor import shared as shared
     from lego_mlir.tracing.words.warp_roles import warps as warps
     from lego_mlir.tracing.words.warps import activemask as activemask
@@ -214,12 +214,14 @@ _MODULES = {
     "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row Strided TileBy TileOrderBy as_layout gallery",
     "lego_mlir.layout.notation_parser": "parse_layout",
     "lego_mlir.expr.explain": "explain",
-    "lego_mlir.expr.index": "cdiv isqrt size symbols",
+    "lego_mlir.expr.index": "cdiv isqrt symbols",
+    "lego_mlir.expr.sizes": "size",
     "lego_mlir.expr.prove": "prove",
     "lego_mlir.expr.ranges": "Range",
     "lego_mlir.expr.simplify": "simplify",
     "lego_mlir.tracing.definition.kernel": "Kernel kernel",
-    "lego_mlir.tracing.words.tensor": "Tensor shared",
+    "lego_mlir.tracing.words.declared_tensor": "Tensor",
+    "lego_mlir.tracing.words.tensor": "shared",
     "lego_mlir.tracing.words.bitcasts": "bitcast",
     "lego_mlir.tracing.words.async_copies": "commit_copies copy_async wait_copies",
     "lego_mlir.tracing.words.prefetches": "prefetch",

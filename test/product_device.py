@@ -49,7 +49,7 @@ class Device:
         self.machine.kernels["matmul"] = self.launch
         self.library = OwnLibrary(monkeypatch)
         monkeypatch.setattr(kernels, "compiled", lambda p: self.compiled.setdefault(p, compiled_product(p)))
-        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling
+        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())  # what runs is found by compiling
         monkeypatch.setattr(kernels, "compiled_copy", lambda *given: self.run_copies(compiled_copy(*given)))
 
     def run_copies(self, compilation):

@@ -23,6 +23,7 @@ from lego_mlir.errors import ExpressionError
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.hardware.banks import Array
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
@@ -33,7 +34,6 @@ from lego_mlir.tracing.trace.trace import (
     KernelTrace,
     Load,
     MatrixLoad,
-    Source,
     Statement,
     Store,
     TensorAccess,

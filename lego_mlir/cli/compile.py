@@ -12,9 +12,11 @@ from lego_mlir.aliases import Json
 from lego_mlir.cli import files, options
 from lego_mlir.cli.progress import Progress
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime.first_calls import KeptKernel
 from lego_mlir.runtime.manifest import refuse_unknown_sizes, sizes_of
 
 if TYPE_CHECKING:
+    from lego_mlir.spec import Spec
     from lego_mlir.toolchain.compile import Compilation
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import Runnable
@@ -81,24 +83,22 @@ def run(args: argparse.Namespace) -> int:
     target_named(args.target)  # reject an unknown target before any work
     _require_distinct_outputs(args)
     _refuse_idle_options(args)
-    start, given, entries = _input(args)
+    start, given = _input(args)
+    entries = () if isinstance(given, bytes) else given.runnable(args.kernel)
     if args.emit == "lego":
         files.write(args.output, _lego(args, given).encode())
         return 0
-    compilation = _compile(args, start, given)
-    body = (
-        compilation.bytes if args.emit == "cubin" else compilation.stage(args.emit, locations=args.locations).encode()
-    )
+    made = _through_disk(args, start, given, entries)
     if args.emit == "cubin" and args.output in (None, files.STANDARD):
         raise UsageError("a cubin is binary; give it a file with -o")
     beside: dict[str, bytes] = {}
     if _has_manifest(args, start):
-        beside[".json"] = (json.dumps(_manifest(compilation, entries), indent=2) + "\n").encode()
+        beside[".json"] = (json.dumps(made.described, indent=2) + "\n").encode()
     if args.with_data:
         beside[".npz"] = _data(args, entries)
     for suffix, content in beside.items():  # nothing is written until all outputs exist
         files.write(str(Path(args.output).with_suffix(suffix)), content)
-    files.write(args.output, body)
+    files.write(args.output, made.code)
     return 0
 
 
@@ -126,14 +126,14 @@ def _refuse_idle_options(args: argparse.Namespace) -> None:
         )
 
 
-def _lego(args: argparse.Namespace, given: tuple[Kernel, ...] | bytes) -> str:
+def _lego(args: argparse.Namespace, given: Spec | bytes) -> str:
     """The kernels of a spec as one module of the lego dialect."""
     if isinstance(given, bytes):
         raise UsageError(f"--emit lego takes a spec, whose layouts are known; {args.spec} is the text of a module")
     from lego_mlir.transforms.lego_ops.op_forms import to_custom, to_generic
     from lego_mlir.transforms.modules import merge
 
-    texts = [kernel.mlir("lego", locations=args.locations) for kernel in given]
+    texts = [kernel.mlir("lego", locations=args.locations) for kernel in _traced(args, given)]
     return to_custom(merge([to_generic(text) for text in texts], unregistered=True)) if len(texts) > 1 else texts[0]
 
 
@@ -156,6 +156,25 @@ def _require_distinct_outputs(args: argparse.Namespace) -> None:
             f"-o {args.output}: the {beside[output.suffix]} beside the code has that name; write, for example, "
             f"-o {output.with_suffix('.' + args.emit)}"
         )
+
+
+def _through_disk(args: argparse.Namespace, start: str, given: Spec | bytes, entries: Sequence[Runnable]) -> KeptKernel:
+    """The output, and the manifest where there is one; of unchanged kernels both are on disk."""
+    from lego_mlir.runtime.kept_traces import of_kernels
+
+    def make() -> KeptKernel:
+        made = _compile(args, start, given if isinstance(given, bytes) else _traced(args, given))
+        text = made.bytes if args.emit == "cubin" else made.stage(args.emit, locations=args.locations).encode()
+        return KeptKernel(_manifest(made, entries) if _has_manifest(args, start) else {}, text)
+
+    cache = options.cache_of(args)
+    if cache is None or isinstance(given, bytes) or any(hasattr(entry, "steps") for entry in entries):
+        made = make()
+    else:
+        form = ("compile", args.emit, args.target, args.pipeline, args.locations, _has_manifest(args, start))
+        kernels, parameters = given.kernels_named(args.kernel), options.parameters_of(args)
+        made = of_kernels(kernels, form, make, args.transform, parameters, cache.folder)
+    return made
 
 
 def _manifest(compilation: Compilation, entries: Sequence[Runnable]) -> Json:
@@ -186,22 +205,28 @@ def _data(args: argparse.Namespace, entries: Sequence[Runnable]) -> bytes:
         return data_files.to_npz(arrays)
 
 
-def _input(args: argparse.Namespace) -> tuple[str, tuple[Kernel, ...] | bytes, tuple[Runnable, ...]]:
-    """The stage that compilation starts from, and its input: a text, or a spec's kernels, and what of it is run."""
+def _input(args: argparse.Namespace) -> tuple[str, Spec | bytes]:
+    """The stage that compilation starts from, and its input: a text, or a spec."""
     from lego_mlir import spec
 
     suffix = Path(args.spec).suffix
     if args.start is None and args.spec != files.STANDARD and suffix not in _STAGE_OF_SUFFIX:
-        loaded = spec.load(args.spec)
-        kernels = loaded.kernels_named(args.kernel)
-        with Progress(f"tracing {loaded.path.name}"), spec.blame(*loaded.files):
-            for kernel in kernels:
-                kernel.mlir()
-            return "mlir", kernels, loaded.runnable(args.kernel)
+        return "mlir", spec.load(args.spec)
     if args.kernel is not None:
         raise UsageError("--kernel selects a kernel of a spec; a text is compiled whole")
     start = args.start or _STAGE_OF_SUFFIX.get(suffix, "mlir")
-    return start, files.read_bytes(args.spec), ()
+    return start, files.read_bytes(args.spec)
+
+
+def _traced(args: argparse.Namespace, given: Spec) -> tuple[Kernel, ...]:
+    """The kernels of a spec that are compiled, traced."""
+    from lego_mlir import spec
+
+    kernels = given.kernels_named(args.kernel)
+    with Progress(f"tracing {given.path.name}"), spec.blame(*given.files):
+        for kernel in kernels:
+            kernel.mlir()
+    return kernels
 
 
 def _compile(args: argparse.Namespace, start: str, given: tuple[Kernel, ...] | bytes) -> Compilation:

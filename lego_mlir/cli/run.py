@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.data import Elements
     from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.runtime.kernel_input import KernelInput
-    from lego_mlir.tracing.definition.kernel import Kernel, Parameter
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import KernelProgram, Runnable
     from lego_mlir.tracing.trace.trace import Buffer
 

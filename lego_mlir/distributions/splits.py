@@ -21,8 +21,9 @@ from itertools import accumulate
 
 from lego_mlir.aliases import Expr, IndexLike
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import as_expr, cdiv, index_symbol, maximum, minimum, size, where
+from lego_mlir.expr.index import as_expr, cdiv, index_symbol, maximum, minimum, where
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.sizes import size
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.layout.base import all_of
 from lego_mlir.layout.canonical import Size

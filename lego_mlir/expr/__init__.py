@@ -2,7 +2,7 @@
 
 Sections:
 
-- notation: `index`, `nodes`, `integer_operations`, `ranges`, `related`, `text`, `frozen`, `prefix`
+- notation: `index`, `sizes`, `nodes`, `integer_operations`, `ranges`, `related`, `text`, `frozen`, `prefix`
 - polynomials: `poly`, `terms`, `factor`
 - rewriting: `simplify`, `rewrite`, `rules`, `piecewise`, `sharing`, `reciprocal`, `cost`, `explain`
 - proofs: `prove`, `prover`, `facts`, `intervals`, `thorough`, `samples`, `solver`, `verdict`, `context`

@@ -15,14 +15,13 @@ without an operator are functions: `where`, `isqrt`, `minimum`, `maximum`.
 from __future__ import annotations
 
 import functools
-import keyword
 import sys
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from lego_mlir.aliases import Cond, Expr, IndexLike, Operand
-from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief
+from lego_mlir.errors import ExpressionError, SymbolicBranchError, brief, without
 from lego_mlir.expr.frozen import Frozen
 from lego_mlir.expr.integer_operations import OPERATIONS
 
@@ -57,21 +56,23 @@ def as_expr(value: IndexLike) -> Expr:
     if isinstance(value, Index):
         return value.expr
     if isinstance(value, Condition):
-        return _nodes().Select(value.expr, 1, 0)
+        return sympy_nodes().Select(value.expr, 1, 0)
     if isinstance(value, int):  # a truth value too
         import sympy
 
         return sympy.Integer(int(value))
     if isinstance(value, float):
         raise ExpressionError(f"{value} is not an integer; write integer division as //, not /")
-    return _nodes().canonical(_no_text(value))
+    return sympy_nodes().canonical(_no_text(value))
 
 
 @functools.cache
-def _nodes() -> Any:
+def sympy_nodes() -> Any:
     """The module of nodes, which loads SymPy: looked up once, as this is asked for with every operand."""
-    from lego_mlir.expr import nodes
-
+    try:
+        from lego_mlir.expr import nodes
+    except ModuleNotFoundError as error:
+        raise without(error, "size") from error
     return nodes
 
 
@@ -79,7 +80,7 @@ def as_condition(value: Condition | Cond) -> Cond:
     """The SymPy Boolean of a bool, a `Condition` or a SymPy relation, in canonical nodes."""
     if isinstance(value, Condition):
         return value.expr
-    return _nodes().canonical(_no_text(value))
+    return sympy_nodes().canonical(_no_text(value))
 
 
 def _no_text(value: object) -> object:
@@ -156,7 +157,7 @@ class Index(Frozen):
     def __init__(self, expr: IndexLike) -> None:
         object.__setattr__(self, "expr", as_expr(expr))
 
-    def _arguments(self) -> tuple[Expr]:
+    def _arguments(self) -> tuple[object, ...]:
         return (self.expr,)
 
     def _sympy_(self) -> sympy.Expr:
@@ -167,6 +168,11 @@ class Index(Frozen):
 
     def __hash__(self) -> int:
         return _hash(self)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is an int."""
+        return bool(self.expr.is_Integer)
 
     def same(self, other: IndexLike) -> bool:
         """Structural equality. (`==` builds a condition, as the other comparisons do.)"""
@@ -360,9 +366,7 @@ class Condition(Frozen):
 
 
 def _node(name: str, *args: IndexLike) -> Index:
-    from lego_mlir.expr import nodes
-
-    return kept(Index(getattr(nodes, name)(*map(as_expr, args))), args)
+    return kept(Index(getattr(sympy_nodes(), name)(*map(as_expr, args))), args)
 
 
 def _applied(name: str, *args: IndexLike) -> IndexLike:
@@ -374,12 +378,10 @@ def _applied(name: str, *args: IndexLike) -> IndexLike:
 
 
 def _condition(name: str, *args: IndexLike) -> Condition:
-    from lego_mlir.expr import nodes
-
     for text in args:
         if isinstance(text, str):
             raise ExpressionError(f"the text {text!r} cannot be compared with an index; lego.size makes one of a name")
-    return kept(Condition(getattr(nodes, name)(*map(as_expr, args))), args)
+    return kept(Condition(getattr(sympy_nodes(), name)(*map(as_expr, args))), args)
 
 
 def _logic(name: str, *args: Condition | Cond) -> Condition:
@@ -443,82 +445,13 @@ def symbols(names: str) -> tuple[Index, ...]:
     return tuple(map(index_symbol, names.split()))
 
 
-def size(
-    name: str,
-    min: int = 1,
-    max: int | Index | None = None,
-    multiple_of: int = 1,
-    equals: Index | None = None,
-) -> Index:
-    """A size known only at run time, with the facts known at compile time; a kernel argument in generated code.
-
-    `max` may be an expression of other sizes, `size("M", max=N)`; `equals` gives a size that is computed from others,
-    `size("K2", equals=2 * K)`, and has no other facts. Proofs use such a relation, and a launch checks it. Raises
-    ExpressionError where no integer satisfies these facts.
-
-    >>> M = size("M", min=32, multiple_of=32)
-    >>> M // 32, M % 7
-    (M // 32, M % 7)
-    """
-    from lego_mlir.expr import nodes
-
-    below: Any = None
-    if is_symbolic(min):
-        raise ExpressionError(
-            f"size {name}: min must be an int, got {min!r}; state the relation on the smaller size, "
-            f"lego.size(.., max={name}), or in the kernel, lego.require({min!r} <= {name})"
-        )
-    if isinstance(max, Index) or is_symbolic(max):
-        below, max = _of_sizes(name, "max", max)
-        below = None if below.is_Integer else below
-    if not isinstance(name, str) or not name.isidentifier() or keyword.iskeyword(name):
-        raise ExpressionError(
-            f"size: the name {name!r} must be an identifier and not a Python keyword; it names a kernel argument"
-        )
-    for fact, value in (("min", min), ("max", 0 if max is None else max), ("multiple_of", multiple_of)):
-        if type(value) is int and value.bit_length() > MOST_BITS:
-            raise ExpressionError(
-                f"size {name}: {fact} has at most {MOST_BITS} bits, got an int of {value.bit_length()}"
-            )
-        if type(value) is not int:
-            raise ExpressionError(f"size {name}: {fact} must be an int, got {value!r} of type {type(value).__name__}")
-    if multiple_of < 1 or min < 0:
-        raise ExpressionError(f"size {name}: {min=} must be >= 0 and {multiple_of=} >= 1")
-    if max is not None and max // multiple_of * multiple_of < min:
-        raise ExpressionError(f"size {name}: no multiple of {multiple_of} lies in [{min}, {max}]")
-    if equals is None:
-        return Index(nodes.Size(name, min, max, multiple_of, below))
-    if (min, max, multiple_of, below) != (1, None, 1, None):
-        raise ExpressionError(f"size {name}: {equals=} gives all facts; leave out min, max and multiple_of")
-    same, most = _of_sizes(name, "equals", equals)
-    from lego_mlir.expr.intervals import bounds
-
-    least = bounds(same, {}).lo
-    if least is None or least < 0:
-        raise ExpressionError(f"size {name}: {equals=} may be negative; a size is at least 0")
-    return Index(nodes.Size(name, least, most, equals=same))
-
-
-def _of_sizes(name: str, fact: str, given: Any) -> tuple[Expr, int | None]:
-    """An expression of sizes, and its largest value if known."""
-    from lego_mlir.expr import nodes
-    from lego_mlir.expr.intervals import bounds
-
-    expr = as_expr(given)
-    if isinstance(given, Condition) or not all(isinstance(s, nodes.Size) for s in expr.free_symbols):
-        raise ExpressionError(f"size {name}: {fact} must be an int or an expression of other sizes, got {given!r}")
-    return expr, bounds(expr, {}).hi
-
-
 def where(condition: Cond, a: IndexLike, b: IndexLike) -> IndexLike:
     """`a` where the condition holds, else `b`: for a bool, an array of bools or a symbolic condition.
 
     Both branches are always computed, so neither may fail where it is not chosen.
     """
     if is_symbolic(condition):
-        from lego_mlir.expr import nodes
-
-        chosen = nodes.Select(as_condition(condition), as_expr(a), as_expr(b))
+        chosen = sympy_nodes().Select(as_condition(condition), as_expr(a), as_expr(b))
         return kept(Index(chosen), (condition, a, b))
     if is_array(condition):
         import numpy

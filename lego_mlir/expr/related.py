@@ -3,7 +3,7 @@
 A relation is a fact of the smaller size, `lego.size("M", max=N)`, or of the computed one, `lego.size("K2", equals=2 *
 K)`. A proof reads M as a symbol in 1 .. N, and K2 as 2*K. At the launch every relation is checked against the values.
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> from lego_mlir.expr.prove import prove
 >>> N = size("N")
 >>> M = size("M", max=N)

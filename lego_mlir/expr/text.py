@@ -15,7 +15,8 @@ parts, separated by commas:
 with the operations supplied by its caller: on ints or arrays, or as operations of MLIR. Reading needs neither SymPy nor
 NumPy, so a machine that only runs kernels can do it.
 
->>> from lego_mlir.expr.index import cdiv, size
+>>> from lego_mlir.expr.index import cdiv
+>>> from lego_mlir.expr.sizes import size
 >>> write(cdiv(size("M"), 32))
 '((M + 31) // 32)'
 >>> evaluate("((M + 31) // 32)", {"M": 100})

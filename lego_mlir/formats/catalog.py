@@ -13,7 +13,7 @@ from inspect import signature
 from typing import Final
 
 from lego_mlir.errors import LayoutError, did_you_mean
-from lego_mlir.expr.index import size
+from lego_mlir.expr.sizes import size
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.layout.canonical import SizeLike
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from lego_mlir.interp.counters import Observe
     from lego_mlir.interp.element_history import RunWatch
     from lego_mlir.layout.canonical import Size
-    from lego_mlir.tracing.definition.kernel import Kernel, Parameter
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
 
 
 def run_kernel(

@@ -62,7 +62,7 @@ def as_sizes(owner: str, sizes: Sequence[SizeLike]) -> tuple[Size, ...]:
 def _as_size(owner: str, n: SizeLike) -> Size:
     if is_symbolic(n):
         n = n if isinstance(n, Index) else Index(n)
-        if not n.expr.is_Integer:
+        if not n.is_number:
             return n
     try:
         value = int(n.__index__())

@@ -228,7 +228,7 @@ def same_number(a: Size, b: Size) -> Verdict:
     """Whether two numbers of elements are equal; symbolic ones by proof."""
     if is_static((a, b)):
         return Proved("equal sizes") if a == b else Refuted({}, f"{a} != {b}")
-    if Index(a).same(b):
+    if (a if isinstance(a, Index) else Index(a)).same(b):
         return Proved("equal sizes")
     from lego_mlir.expr.nodes import Eq
     from lego_mlir.expr.prove import prove

@@ -27,7 +27,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from lego_mlir.errors import ExpressionError, LayoutError, brief, did_you_mean
-from lego_mlir.expr.index import Index, cdiv, size
+from lego_mlir.expr.index import Index, cdiv
+from lego_mlir.expr.sizes import size
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import Size
 from lego_mlir.layout.chain import Chain, OrderBy, TileBy, TileOrderBy

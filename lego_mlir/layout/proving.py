@@ -5,7 +5,7 @@
 A size that is a quotient, such as a number of tiles (M + 127) // 128, is an arbitrary number to the functions: the
 claims are proved first with a symbol in place of each quotient, which is faster and more general.
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> from lego_mlir.layout import GenP
 >>> n = size("n")
 >>> proved(GenP([n], lambda i: n - 1 - i, lambda p: n - 1 - p))

@@ -36,7 +36,7 @@ def flat_index(index: Sequence[IndexLike | Sequence[IndexLike]]) -> tuple[IndexL
 def coerce_index(value: IndexLike) -> IndexLike:
     """One coordinate as an int, an int64 array or an `Index`. Raises LayoutError for any other value."""
     if isinstance(value, Index):
-        return int(value.expr) if value.expr.is_Integer else value
+        return int(value) if value.is_number else value
     if is_array(value):
         return _coerce_array(value)
     if isinstance(value, Condition) or is_symbolic(value):

@@ -7,7 +7,8 @@ non-negative; division by a constant power of two becomes a shift or a mask.
 A slice runs over axes. A subexpression that depends on one axis is computed as a vector and broadcast once, as late as
 possible; one that depends on no axis is a scalar and comes first, so that `ptr + <text>` offsets the scalar pointer:
 
->>> from lego_mlir.expr.index import index_symbol, size
+>>> from lego_mlir.expr.index import index_symbol
+>>> from lego_mlir.expr.sizes import size
 >>> from lego_mlir.expr.ranges import Range
 >>> m, i, j = (index_symbol(n) for n in ("pid_m", "i", "j"))
 >>> K = size("K", max=4096)

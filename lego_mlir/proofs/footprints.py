@@ -33,6 +33,7 @@ from lego_mlir.proofs.overlap import Loaded
 from lego_mlir.proofs.unrolled import rerolled
 from lego_mlir.tracing.trace.marks import WarpRole
 from lego_mlir.tracing.trace.shared_lines import lines_of
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
@@ -47,7 +48,6 @@ from lego_mlir.tracing.trace.trace import (
     Load,
     MatrixLoad,
     MlirOperation,
-    Source,
     Statement,
     Store,
     TensorAccess,

@@ -27,13 +27,13 @@ from lego_mlir.proofs.module_values import arithmetic_of, comparison_of
 from lego_mlir.tracing.trace.data_ranges import DataRanges
 from lego_mlir.tracing.trace.dtypes import DTYPES, DType
 from lego_mlir.tracing.trace.requirements import Requirement
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Buffer,
     For,
     KernelTrace,
     Load,
     MlirOperation,
-    Source,
     Statement,
     Store,
     TensorAccess,

@@ -12,7 +12,8 @@ from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.barriers import barrier_claims
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import PairsInside, race_claims
-from lego_mlir.tracing.trace.trace import KernelTrace, MlirOperation, Source, While
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import KernelTrace, MlirOperation, While
 from lego_mlir.tracing.words.barrier_rings import CREATE
 
 NOT_JUDGED = ("llvm.fence", CREATE)

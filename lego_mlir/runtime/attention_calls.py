@@ -17,6 +17,7 @@ Gradients of heads of 64 and 128 features are computed in one pass on sm_90, whi
 
 from __future__ import annotations
 
+import sys
 from dataclasses import astuple, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
@@ -157,6 +158,8 @@ def is_empty(q: Tensor, k: Tensor) -> bool:
 def without_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """The result where there are no queries or no keys: zeros of the shape of q, whose gradients are zeros."""
     if type(q).__module__.partition(".")[0] != "torch":
+        if (jax := sys.modules.get("jax")) is not None and isinstance(q, jax.Array):  # which cannot be filled
+            return jax.numpy.zeros_like(q)
         found = q.copy()
         found[...] = 0
         return found

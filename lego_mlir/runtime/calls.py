@@ -272,32 +272,33 @@ class TracedKernelCalls(Calls):
             distinct = {p.name: p for p in self.kernel.params if p.distinct is not None}
             return InterpreterBackend(self.host_entry, self.kernel.mlir(), distinct)
         if device == CPU:
-            from lego_mlir.runtime.cpu_kernels import compile_kernels
-            from lego_mlir.transforms.modules import ModuleError
+            from lego_mlir.runtime import cpu, cpu_kernels
 
-            try:
-                compiled = compile_kernels(self.kernel.mlir(), Cache(default_folder()))
-                return HostBackend(self.host_entry, compiled[self.name])
-            except (UsageError, ModuleError) as error:
-                raise UsageError(
-                    f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
-                ) from error
+            made = self._kept(f"cpu {cpu.features()}", self._host_code)
+            return HostBackend(made.entry, cpu_kernels.loaded(made.entry, made.code))
         from lego_mlir.runtime.driver import driver
 
         capability = driver().capability(device[1])
         made = self._kept(capability, lambda: self.code_for(capability))
         return loaded(made.entry, made.code, device[1], f"kernel {self.name} for sm_{capability}")
 
-    def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
-        """What was made of the kernel in some form, from the disk, or now; now too if its trace might differ."""
-        from lego_mlir.tracing.definition.fingerprint import fingerprint
+    def _host_code(self) -> KeptKernel:
+        """The kernel compiled for this machine's processor."""
+        from lego_mlir.runtime.cpu_kernels import machine_code
+        from lego_mlir.transforms.modules import ModuleError
 
-        is_traced = "_traced" in vars(self.kernel)  # perhaps with other values of globals than now
-        digest, script = None if is_traced else fingerprint(self.kernel), self.script
-        if digest is None or (script is not None and _needs_plugin(script)):
-            return make()
-        texts = () if script is None else (_script_texts(script), sorted((self.parameters or {}).items()))
-        return first_calls.kernel_of(("kernel", form, digest, texts), make)
+        try:
+            code, _ = machine_code(self.kernel.mlir(), Cache(default_folder()))
+        except (UsageError, ModuleError) as error:
+            raise UsageError(
+                f"kernel {self.name}: {error}; run it in the interpreter, with check=True, or on CUDA arrays"
+            ) from error
+        return KeptKernel(self._described().described, code)
+
+    def _kept(self, form: str, make: Callable[[], KeptKernel]) -> KeptKernel:
+        from lego_mlir.runtime.kept_traces import of_kernels
+
+        return of_kernels([self.kernel], form, make, self.script, self.parameters)
 
     def code_for(self, capability: str) -> KeptKernel:
         """The kernel compiled for devices of a compute capability: traced, and without a look at what is on disk."""
@@ -357,20 +358,6 @@ class BuiltCalls(Calls):
         return loaded(made.entry, made.code, device[1], self.name)
 
 
-def _script_texts(script: str | Path) -> list[str]:
-    """All that a transform script says, with the scripts that it calls."""
-    from lego_mlir.transforms import scripts
-
-    return scripts.read(script).texts()
-
-
-def _needs_plugin(script: str | Path) -> bool:
-    """Whether a script has operations of the C++ plugin, which may be another one at the next call."""
-    from lego_mlir.transforms.dialect_plugin import uses_plugin
-
-    return any(map(uses_plugin, _script_texts(script)))
-
-
 def loaded(entry: KernelEntry, code: bytes, device: int, origin: str) -> CudaBackend:
     """A kernel in PTX or a cubin, loaded onto a CUDA device."""
     from lego_mlir.runtime.driver import driver
@@ -396,9 +383,9 @@ def target_for(capability: str) -> str:
 def calls_of(kernel: Kernel | KernelProgram) -> Calls:
     """How a kernel or program is called on arrays; `Kernel.__call__` and its companions use it."""
     from lego_mlir.tracing.definition.fixed_arguments import optional_names, specialised_numbers
-    from lego_mlir.tracing.definition.program import KernelProgram
+    from lego_mlir.tracing.definition.kernel import Kernel
 
-    if isinstance(kernel, KernelProgram):
+    if not isinstance(kernel, Kernel):
         from lego_mlir.runtime.program_calls import ProgramCalls
 
         return ProgramCalls(kernel)

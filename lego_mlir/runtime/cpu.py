@@ -190,12 +190,18 @@ def host_features() -> Mapping[str, bool]:
 
 @cache
 def processor() -> str:
-    """This machine's processor and features, for cache keys: from Linux, otherwise from LLVM, which is slow to load."""
+    """This machine's processor and the version of MLIR, for cache keys."""
+    return f"{features()} {_mlir_version()}"
+
+
+@cache
+def features() -> str:
+    """This machine's processor and its features: from Linux, otherwise from LLVM, which is slow to load."""
     known = [line for line in _cpu_info() if line.split("\t")[0].strip() in TELLING]
     if len(known) < len(TELLING):
         binding = llvm.binding()
         known = [binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()]
-    return f"{' '.join(known)} {_mlir_version()}"
+    return " ".join(known)
 
 
 def model_name() -> str:

@@ -33,11 +33,11 @@ from lego_mlir.errors import UsageError
 from lego_mlir.expr.index import is_masked
 from lego_mlir.runtime import cpu
 from lego_mlir.store import Cache, key
-from lego_mlir.toolchain import host_loops
 from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
     from lego_mlir.runtime import image
+    from lego_mlir.runtime.manifest import KernelEntry
 
 # The passes of cpu, and those for what a structured kernel never holds.
 PASSES: Final = (
@@ -98,6 +98,15 @@ class HostKernel:
 
 def compile_kernels(text: str, cache: Cache | None = None) -> dict[str, HostKernel]:
     """Compile all kernels of a module with `gpu.func`s, for this machine; `cache` keeps their machine code."""
+    code, signatures = machine_code(text, cache)
+    library = cpu.load(code, tuple(signatures))
+    return {name: HostKernel(name, kinds, library) for name, kinds in signatures.items()}
+
+
+def machine_code(text: str, cache: Cache | None = None) -> tuple[bytes, dict[str, tuple[str, ...]]]:
+    """An object file of all kernels of a module, and what each takes."""
+    from lego_mlir.toolchain import host_loops
+
     host, signatures = host_loops.to_host(text)
     digest = "" if cache is None else key("host", host.encode(), *PASSES, cpu.processor())
     code = None if cache is None else cache.read(digest)
@@ -105,8 +114,14 @@ def compile_kernels(text: str, cache: Cache | None = None) -> dict[str, HostKern
         code = cpu.assemble(host, tuple(signatures), passes=PASSES)
         if cache is not None:
             cache.write(digest, code)
-    library = cpu.load(code, tuple(signatures))
-    return {name: HostKernel(name, kinds, library) for name, kinds in signatures.items()}
+    return code, signatures
+
+
+def loaded(entry: KernelEntry, code: bytes) -> HostKernel:
+    """A kernel of an object file, as it is launched; needs no compiler."""
+    kinds = ["tensor" if a.kind == "tensor" else a.dtype.replace("u", "i") for a in entry.arguments]
+    kinds += ["index"] * len(entry.sizes)
+    return HostKernel(entry.entry, tuple(kinds), cpu.load(code, (entry.entry,)))
 
 
 def _passed(kind: str, value: Any) -> Any:

@@ -32,9 +32,9 @@ from lego_mlir.runtime.value_ranges import Ends, require_distinct, require_value
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
     from lego_mlir.runtime.inputs import InputFile, Supplied
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
-    from lego_mlir.tracing.words.claimed import Values
+    from lego_mlir.tracing.words.declared_range import Values
 
 DEFAULT_SIZE: Final = 200  # no multiple of a tile, so that masks are met
 MOST_ELEMENTS: Final = 1 << 18  # of an array at default sizes: those of more dimensions get shorter outer ones

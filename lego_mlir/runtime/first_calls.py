@@ -61,23 +61,26 @@ def of_compilation(compilation: Compilation, facts: Mapping[str, int] | None = N
     return KeptKernel(described, compilation.bytes, facts or {})
 
 
-def kernel_of(call: object, make: Callable[[], KeptKernel]) -> KeptKernel:
-    """The kernel of a call, from the disk, or made and kept there; `call` has the same `repr` in every process."""
+def kernel_of(call: object, make: Callable[[], KeptKernel], folder: Path | None = None) -> KeptKernel:
+    """The kernel of a call, from the disk, or made and kept there; `call` has the same `repr` in every process.
+
+    `folder` is that of the cache, if it is not the user's.
+    """
     digest = key(call)
-    found = read(digest)
-    if found is not None:
-        return found
     try:
-        folder = default_folder()
+        folder = folder or default_folder()
     except CacheError:  # of a user without a home
         return make()
+    found = read(digest, folder)
+    if found is not None:
+        return found
     with only_one(folder, digest) as waited:
-        found = read(digest) if waited else None
+        found = read(digest, folder) if waited else None
         if found is None:
             with uncollected():
                 found = make()
             with suppress(CacheError):  # of a folder that others can write to, where nothing was read either
-                write(digest, found)
+                write(digest, found, folder)
     return found
 
 
@@ -152,10 +155,10 @@ def key(call: object) -> str:
     return digest.hexdigest()
 
 
-def read(digest: str) -> KeptKernel | None:
+def read(digest: str, folder: Path | None = None) -> KeptKernel | None:
     """What is kept under a key; None where there is nothing, or it is not whole."""
     try:
-        kept = Cache(default_folder())
+        kept = Cache(folder or default_folder())
         stored = kept.read(digest)
         if stored is None:
             return None
@@ -166,9 +169,9 @@ def read(digest: str) -> KeptKernel | None:
         return None
 
 
-def write(digest: str, kernel: KeptKernel) -> None:
+def write(digest: str, kernel: KeptKernel, folder: Path | None = None) -> None:
     """Keep a kernel under a key; keys with equal code share it."""
-    kept, shared = Cache(default_folder()), hashlib.sha256(b"code\0" + kernel.code).hexdigest()
+    kept, shared = Cache(folder or default_folder()), hashlib.sha256(b"code\0" + kernel.code).hexdigest()
     if kept.read(shared) is None:
         kept.write(shared, kernel.code)
     described = {"kernel": kernel.described, "facts": dict(kernel.facts), "code": shared}

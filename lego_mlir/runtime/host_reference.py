@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LIBRARIES: Final = ("numpy", "torch")
 """Whose arrays in the host's memory are computed."""
-EMPTY: Final = (*LIBRARIES, "cupy")
+EMPTY: Final = (*LIBRARIES, "cupy", "jax")
 """Whose products without an element, or of sums without a term, are computed on any device."""
 _UNSEEN: Final = -1e30
 """The score of a key that a query does not attend to, whose weight is set to 0."""
@@ -166,8 +166,9 @@ def grouped_scaled_product(
 
 
 def _module(array: Tensor) -> Foreign:
-    """The library of an array, which is imported already."""
-    return sys.modules[type(array).__module__.partition(".")[0]]
+    """The functions of an array's library, which is imported already."""
+    name = type(array).__module__.partition(".")[0]
+    return sys.modules["jax.numpy" if name in ("jax", "jaxlib") else name]
 
 
 def _name(array: Tensor) -> str:

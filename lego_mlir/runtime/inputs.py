@@ -30,7 +30,7 @@ from lego_mlir.expr.nodes import Size
 from lego_mlir.runtime.comparing import STORED, WORDS
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 
 GENERATOR: Final = "rng"  # the name by which a function of inputs takes NumPy's generator

@@ -41,14 +41,6 @@ class CudaBackend:
     driver: Driver
     function: LoadedFunction
 
-    def clusters_at_once(self) -> int | None:
-        """How many clusters of the kernel the device runs at the same time; None for a kernel without clusters."""
-        entry = self.entry
-        if entry.cluster == 1 or entry.block is None:
-            return None
-        block = [int(extent) for extent in (*entry.block, 1, 1)[:3]]
-        return self.driver.active_clusters(self.function, block, entry.dynamic_shared_bytes, entry.cluster)
-
     def plan(self, bound: Bound, given: Sequence[Given], library: ArrayLibrary | None) -> Plan:
         """A launch of this kernel for bound arrays."""
         plain = len(bound.spans) == len(self.entry.arguments) and not bound.needs_gradient and bool(given)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from lego_mlir.runtime.cpu_kernels import HostKernel
     from lego_mlir.runtime.table_checks import CheckedTables
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
 
 
 class Backend(Protocol):

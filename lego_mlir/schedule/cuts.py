@@ -22,7 +22,7 @@ is preceded by the n - cs - k slices after it, and the same holds for n A - 1 - 
 whose elements are numbered from 0, and the last box has one element. `check` proves the four claims of the second and
 third sentence for each cut, with n and A arbitrary.
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> Cuts([size("H"), size("W")], [(2, size("w"))]).check()
 Proved(by='each cut partitions an interval, whatever its size (intervals, cases, arithmetic)')
 """
@@ -35,8 +35,9 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import LayoutError
-from lego_mlir.expr.index import Index, as_condition, index_symbol, is_symbolic, minimum, size, where
+from lego_mlir.expr.index import Index, as_condition, index_symbol, is_symbolic, minimum, where
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.sizes import size
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.layout.base import all_of
 from lego_mlir.layout.canonical import Size, SizeLike, as_sizes

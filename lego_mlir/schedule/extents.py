@@ -4,7 +4,8 @@ Cut an axis of 37 tasks into pieces of 8: four have 8 tasks, the last has 5. The
 `Either(c < 4, 8, 5)`, and a division by it is two divisions by constants and a select, without a division instruction.
 With n known only at run time the extent is `minimum(n - 8*c, 8)`, and the division an actual one.
 
->>> from lego_mlir.expr.index import size, symbols
+>>> from lego_mlir.expr.index import symbols
+>>> from lego_mlir.expr.sizes import size
 >>> c, r = symbols("c r")
 >>> quotient(r, piece(37, 8, c)), quotient(r, piece(40, 8, c))
 (where(c < 4, r // 8, r // 5), r // 8)

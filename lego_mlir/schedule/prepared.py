@@ -5,7 +5,7 @@ each divisor d a multiplier m and a shift s with n // d == n * m >> s for every 
 one size, m + 2**32 * s. The last column, which may be narrower, has a reciprocal as well. docs/reference/schedules.md
 has the machine instructions.
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> order = prepared_columns(size("H"), size("W"), width=size("w"))
 >>> values = arguments(order, H=5, W=13, w=4)
 >>> values["column_last"], values["column_size"], values["column_size_reciprocal"] == 3435973837 + (36 << 32)

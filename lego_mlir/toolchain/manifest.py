@@ -3,7 +3,8 @@
 A machine that runs kernels has neither the spec nor SymPy: sizes come with their facts, and what depends on them (the
 grid, a tensor's element count) as text, which `lego_mlir.runtime` evaluates.
 
->>> from lego_mlir.expr.index import cdiv, size
+>>> from lego_mlir.expr.index import cdiv
+>>> from lego_mlir.expr.sizes import size
 >>> portable(cdiv(size("M"), 32))
 '((M + 31) // 32)'
 """

@@ -181,9 +181,10 @@ def walk(operation: Op) -> Iterator[Op]:
         if inner is None:
             open_blocks.pop()
             continue
-        yield inner.operation
-        blocks = [iter(block.operations) for region in inner.operation.regions for block in region.blocks]
-        open_blocks += reversed(blocks)
+        found = inner.operation
+        yield found
+        if len(regions := found.regions):
+            open_blocks += reversed([iter(block.operations) for region in regions for block in region.blocks])
 
 
 def string_attribute(operation: Op, name: str) -> str:

@@ -37,7 +37,7 @@ from lego_mlir.store import default_folder, from_json, make_kept, replace_file
 from lego_mlir.tuning import reference_source
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.definition.kernel import Parameter
+    from lego_mlir.tracing.definition.kernel_traces import Parameter
     from lego_mlir.tracing.definition.program import Runnable
 
 FORMAT: Final = 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy
 
@@ -16,12 +16,9 @@ from lego_mlir.errors import UsageError
 from lego_mlir.runtime.comparing import numbers
 from lego_mlir.runtime.data import elements_of
 from lego_mlir.runtime.data_files import drawn
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 from lego_mlir.tuning.computed_checks import fill_of, sampled
 from lego_mlir.tuning.template_launches import AddressesOf, TemplateLaunch
-
-if TYPE_CHECKING:
-    from lego_mlir.tracing.words.tensor import Tensor
 
 
 def flat_tensors(launch: TemplateLaunch) -> dict[str, Tensor]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lego_mlir.aliases import Given
 from lego_mlir.errors import TemplateError, UsageError, brief, did_you_mean
 from lego_mlir.hardware.limits import refusal
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 
 if TYPE_CHECKING:
     from lego_mlir.templates import Rendered, Template

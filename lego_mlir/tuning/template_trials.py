@@ -20,7 +20,7 @@ from lego_mlir.aliases import AnyArray, Json
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime.comparing import STORED, WORDS
 from lego_mlir.store import Cache, default_folder
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 from lego_mlir.tuning.gpu_trials import TRITON, GpuSampler, GpuTrial
 from lego_mlir.tuning.template_launches import AddressesOf, Number, TemplateArgument, TemplateLaunch, extents_of
 

@@ -252,7 +252,7 @@ class Tunable:
     @cached_property
     def _probe(self) -> TracedKernelCalls:
         """A kernel whose sizes are symbols, from which shapes give the sizes of a call."""
-        from lego_mlir.expr.index import size
+        from lego_mlir.expr.sizes import size
         from lego_mlir.runtime.calls import TracedKernelCalls
 
         symbols = {name: size(name) for name in self.builder.at_sizes}

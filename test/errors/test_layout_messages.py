@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sympy
 
-import lego_mlir.expr.index as lego
+import lego_mlir as lego
 from lego_mlir.errors import ExpressionError, LayoutError, LayoutIndexError
-from lego_mlir.expr.index import as_condition
+from lego_mlir.expr.index import as_condition, index_symbol
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.layout import Col, GenP, GroupBy, OrderBy, Padded, RegP, Row, TileBy, TileOrderBy, as_layout, gallery
 
@@ -62,12 +62,12 @@ REFUSED = [
     (lambda: gallery.table([2, 2], [0, 1, 2]), LayoutError, "4 integers are needed for the sizes"),
     (lambda: Row(4, 4).apply(np.arange(3), np.arange(4)), LayoutError,
      r"must broadcast against each other, got the shapes \(3,\), \(4,\)"),
-    (lambda: Row(4, 4).apply(np.arange(3), lego.index_symbol("i")), LayoutError, "arrays or symbols, not both"),
+    (lambda: Row(4, 4).apply(np.arange(3), index_symbol("i")), LayoutError, "arrays or symbols, not both"),
     (lambda: Row(4, 6)[1], LayoutIndexError, r"2 indices are needed for the sizes \[4, 6\], got 1"),
     (lambda: Row(4, 6)[3:3, 0], LayoutIndexError, r"slice of axis 0: 3:3 holds no index of 0..3"),
     (lambda: Row(4, 6)[..., ...], LayoutIndexError, "one ellipsis"),
-    (lambda: Row(4, 6)[lego.index_symbol("i"), :].positions(), LayoutError, "has symbols besides its colons"),
-    (lambda: Row(4).ranges(lego.index_symbol("i") + 1), LayoutError, "only a symbol has a range"),
+    (lambda: Row(4, 6)[index_symbol("i"), :].positions(), LayoutError, "has symbols besides its colons"),
+    (lambda: Row(4).ranges(index_symbol("i") + 1), LayoutError, "only a symbol has a range"),
     (lambda: Row(4, 6).ranges(sympy.Symbol("i")), LayoutError, "ranges takes one symbol for each"),
     (lambda: gallery.xor_swizzle(8, lego.size("n")), LayoutError, "xor_swizzle: columns=n must be an int >= 1"),
     (lambda: gallery.xor_swizzle(8, 8.0), LayoutError, "columns=8.0 must be an int >= 1"),
@@ -116,7 +116,7 @@ def test_int_only_functions_are_told_apart():
     perm = GenP([2, 2], f, lambda p: (p // 2, p % 2))
     assert perm.apply(1, 1) == 3
     with pytest.raises(LayoutError, match=r"can only handle ints.*'i < 2'.*lego.where"):
-        perm.apply(lego.index_symbol("i"), lego.index_symbol("j"))
+        perm.apply(index_symbol("i"), index_symbol("j"))
     with pytest.raises(LayoutError, match=r"cannot handle a NumPy array.*lego.gallery.tabulated"):
         perm.apply(np.arange(2), np.arange(2))
 
@@ -124,14 +124,14 @@ def test_int_only_functions_are_told_apart():
 def test_int_only_square_root():
     perm = GenP([4], lambda i: 3 - i + 0 * math.isqrt(i), lambda p: (3 - p,))
     with pytest.raises(LayoutError, match=r"can only handle ints.*lego.isqrt"):
-        perm.apply(lego.index_symbol("i"))
+        perm.apply(index_symbol("i"))
 
 
 def test_true_division():
     perm = GenP([4], lambda i: int(i) ^ 1, lambda p: (int(p) ^ 1,))
     assert perm.apply(2) == 3
     with pytest.raises(LayoutError, match="write integer division as //"):
-        GenP([4], lambda i: i / 1, lambda p: (p,)).apply(lego.index_symbol("i"))
+        GenP([4], lambda i: i / 1, lambda p: (p,)).apply(index_symbol("i"))
 
 
 def test_symbolic_sizes_that_do_not_multiply_to_the_same_number():
@@ -188,7 +188,7 @@ def test_any_failure_with_a_symbol_or_an_array_says_what_to_do():
     swap = {0: 3, 1: 2, 2: 1, 3: 0}
     perm = GenP([4], lambda i: swap[i], lambda p: swap[p])
     assert perm.check() == Proved("enumeration of 4 elements")
-    for index, kind in ((lego.index_symbol("i"), "a symbol"), (np.arange(4), "a NumPy array")):
+    for index, kind in ((index_symbol("i"), "a symbol"), (np.arange(4), "a NumPy array")):
         with pytest.raises(LayoutError, match=f"f cannot handle {kind} .*lego.gallery.tabulated"):
             perm.apply(index)
     assert gallery.tabulated(perm).apply(np.arange(4)).tolist() == [3, 2, 1, 0]

@@ -35,10 +35,26 @@ def test_chosen_bindings_that_are_not_installed_are_named(fresh, monkeypatch):
         bindings.load()
 
 
-def test_without_the_compilers_packages_a_name_says_what_to_install():
-    code = "import sys; sys.modules['sympy'] = None\nimport lego_mlir\nlego_mlir.kernel"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "DependencyError: lego_mlir.kernel needs sympy, which is not installed" in done.stderr
+WITHOUT_SYMPY = """
+import sys
+sys.modules["sympy"] = None
+import lego_mlir as lego
+N = lego.size("N")
+
+@lego.kernel(grid=N, block=32)
+def filled(x: lego.Tensor(lego.f32, lego.Row(N, 32))):
+    x[lego.block_id[0], lego.thread_id[0]] = 1
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [("lego.barrier", "barrier"), ("N % 3", "size"), ("filled.mlir()", "kernel")]
+)  # fmt: skip
+def test_without_the_compilers_packages_a_name_says_what_to_install(code, name):
+    command = [sys.executable, "-c", WITHOUT_SYMPY + code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert f"DependencyError: lego_mlir.{name} needs sympy, which is not installed" in done.stderr
     assert "pip install '.[compile]' in a checkout" in done.stderr
 
 

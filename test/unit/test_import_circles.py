@@ -22,7 +22,7 @@ CLOSING = {
     ): "a shared tile names the same tile of a peer",
     ("lego_mlir.tracing.words.tensor", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
     ("lego_mlir.tracing.words.atomics", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
-    ("lego_mlir.expr.index", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
+    ("lego_mlir.expr.sizes", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
     (
         "lego_mlir.expr.solver",
         "lego_mlir.expr.intervals",

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,11 +18,19 @@ from lego_mlir import Row, f32
 
 N = lego.size("N", min=1, max=2**30)
 
+@lego.function
+def product(a, x):
+    return a * x
+
 @lego.kernel(grid=lego.cdiv(N, 256), block=256)
 def axpy(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), a: f32):
     i = lego.block_id[0] * 256 + lego.thread_id[0]
     with lego.when(i < N):
-        y[i] = a * x[i] + y[i]
+        y[i] = product(a, x[i]) + y[i]
+
+@axpy.reference
+def expected(x, y, a, N):
+    return a * x + y
 """
 
 
@@ -42,11 +51,22 @@ def test_modules_that_are_loaded(statement, most):
     assert int(done.stdout) <= most
 
 
-@pytest.mark.parametrize("module", ["numpy", "importlib.metadata", "z3", "lego_mlir.proofs"])
+@pytest.mark.parametrize("module", ["numpy", "sympy", "importlib.metadata", "z3", "lego_mlir.proofs"])
 def test_what_reading_a_kernel_does_not_load(module, tmp_path):
     """A process with a full cache reads the file of a kernel, and calls it."""
     source = tmp_path / "spec.py"
     source.write_text(SPEC)
     command = f"import sys; sys.path.insert(0, {str(source.parent)!r}); import spec; print({module!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    "name", ["transpose", "first_day/csr_matvec", "second_week/paged_decode", "second_week/fused_classifier"]
+)
+def test_examples_are_read_without_sympy(name):
+    """Grids, layouts, ranges of data and sizes bounded by others."""
+    file = Path(__file__).parents[2] / "examples" / f"{name}.py"
+    command = f"import runpy, sys; runpy.run_path({str(file)!r}); print('sympy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"

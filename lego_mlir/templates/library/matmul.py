@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from lego_mlir.errors import TemplateError
-from lego_mlir.expr.index import cdiv, size
+from lego_mlir.expr.index import cdiv
+from lego_mlir.expr.sizes import size
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.layout.canonical import Size
 from lego_mlir.schedule.orders import grouped

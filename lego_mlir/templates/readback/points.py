@@ -7,7 +7,7 @@ lengths of `tl.arange` are fixed first; each of a few choices gets a share of th
 
 A batch is a column of values for every symbol, and the lengths of the block's axes:
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates import Template, indices
 >>> m, k = indices("m k")

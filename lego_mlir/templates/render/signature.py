@@ -5,7 +5,7 @@ sizes in the logical dims of every layout that the template mentions, in the ord
 dims from left to right, whether or not the text uses them. A size named in the spec counts as a layout with that one
 dim.
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> from lego_mlir.layout import Col, Padded, Row
 >>> from lego_mlir.templates import Template, indices
 >>> m, k = indices("m k")

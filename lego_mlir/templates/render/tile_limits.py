@@ -5,7 +5,7 @@ is a block's, and Triton rejects blocks of more than 2**20 elements, so the othe
 Where `{{ hints }}` can assert it at compile time, an axis of a multi-axis block is assumed to be at most `LONGEST`
 unless its size declares a maximum: then offsets within a tile fit in int32.
 
->>> from lego_mlir.expr.index import size
+>>> from lego_mlir.expr.sizes import size
 >>> from lego_mlir.layout import Row
 >>> from lego_mlir.templates import Template, index
 >>> B, C = size("B"), size("C", min=16)

@@ -21,7 +21,7 @@ from typing import Final
 
 from lego_mlir.errors import RegisterWarning
 from lego_mlir.syntax_tree import parse
-from lego_mlir.tracing.trace.trace import Source
+from lego_mlir.tracing.trace.spec_line import Source
 
 MOST_KEPT: Final = 1024
 """Functions whose texts are not read again."""

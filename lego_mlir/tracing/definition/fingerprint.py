@@ -24,6 +24,7 @@ from types import BuiltinFunctionType, CellType, CodeType, EllipsisType, Functio
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Given
+from lego_mlir.expr.sizes import SizeIndex
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -172,6 +173,8 @@ class _Digests:
         elif _is_expression(kind):
             yield from value.args or (str(value), dict(sorted(value.assumptions0.items())))
             yield from _state(value, _COMPUTED)
+        elif kind is SizeIndex:
+            yield value.formula
         elif root == "lego_mlir":
             yield from _state(value)
         elif root == "ml_dtypes":

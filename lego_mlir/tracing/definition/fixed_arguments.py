@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from lego_mlir.errors import TraceError
 from lego_mlir.tracing.trace.dtypes import DType
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -32,7 +32,7 @@ from typing import Final, NoReturn
 from lego_mlir.errors import TraceError, brief
 from lego_mlir.expr.index import Index
 from lego_mlir.tracing.definition.kernel import Kernel, require_entry_name
-from lego_mlir.tracing.trace.trace import Source
+from lego_mlir.tracing.trace.spec_line import Source
 
 LONGEST: Final = 40  # characters of one parameter in a kernel's name; a longer one is abbreviated by its digest
 _FIXED: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)

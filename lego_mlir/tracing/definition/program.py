@@ -34,17 +34,20 @@ from lego_mlir.layout.canonical import Size as Extent
 from lego_mlir.layout.chain import same_number
 from lego_mlir.tracing.checks.roundings import Roundings, joined, roundings
 from lego_mlir.tracing.definition.calling import OnArrays
-from lego_mlir.tracing.definition.kernel import Kernel, Parameter, located, require_entry_name
-from lego_mlir.tracing.definition.kernel_declaration import collect_sizes, signature_of
+from lego_mlir.tracing.definition.declared_sizes import collect_sizes
+from lego_mlir.tracing.definition.kernel import Kernel, require_entry_name
+from lego_mlir.tracing.definition.kernel_declaration import signature_of
+from lego_mlir.tracing.definition.kernel_traces import Parameter, located
 from lego_mlir.tracing.definition.recording import current_program
 from lego_mlir.tracing.definition.reference import Referenced
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.requirements import of_relations, refuse
 from lego_mlir.tracing.trace.size_limits import greatest
-from lego_mlir.tracing.trace.trace import Distinct, Source
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import Distinct
 from lego_mlir.tracing.trace.tracer import user_line
 from lego_mlir.tracing.trace.uncompared import Uncompared
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 
 if TYPE_CHECKING:
     from lego_mlir.toolchain import Compilation

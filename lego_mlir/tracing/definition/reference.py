@@ -21,8 +21,8 @@ from lego_mlir.errors import TraceError
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.trace.dtypes import DType
-    from lego_mlir.tracing.trace.trace import Source
-    from lego_mlir.tracing.words.tensor import Tensor
+    from lego_mlir.tracing.trace.spec_line import Source
+    from lego_mlir.tracing.words.declared_tensor import Tensor
 
 Fixed = float | int | bool | None
 """The value of an argument that a kernel is traced for, None for a tensor."""

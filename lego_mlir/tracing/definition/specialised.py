@@ -21,7 +21,7 @@ import sympy
 from lego_mlir.expr.index import Index, as_expr, is_symbolic
 from lego_mlir.expr.nodes import Eq, FloorMod, Size
 from lego_mlir.tracing.trace.requirements import Requirement
-from lego_mlir.tracing.words.tensor import Tensor
+from lego_mlir.tracing.words.declared_tensor import Tensor
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -35,6 +35,7 @@ from lego_mlir.tracing.emit.kept_rows import kept_steps
 from lego_mlir.tracing.trace import dtypes
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.marks import ResidentBlocks, TileCopy, WarpRole
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.symbols import symbols
 from lego_mlir.tracing.trace.trace import (
     Assume,
@@ -62,7 +63,6 @@ from lego_mlir.tracing.trace.trace import (
     Read,
     Register,
     Return,
-    Source,
     Statement,
     Store,
     TensorAccess,

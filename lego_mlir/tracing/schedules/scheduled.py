@@ -16,7 +16,9 @@ from lego_mlir.aliases import Expr
 from lego_mlir.errors import ScheduleError
 from lego_mlir.layout.naming import NamedMaps
 from lego_mlir.tracing.definition.kernel import Kernel
+from lego_mlir.tracing.definition.kernel_traces import Recorded, implied
 from lego_mlir.tracing.definition.reference import Referenced
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Atomic,
     Buffer,
@@ -24,7 +26,6 @@ from lego_mlir.tracing.trace.trace import (
     If,
     KernelTrace,
     ScalarParameter,
-    Source,
     Statement,
     Store,
     TileLoad,
@@ -69,15 +70,15 @@ class Scheduled(Kernel):
         self.origin, self.rewriter = origin, rewriter
         self.schedules = (*origin.schedules, schedule) if schedule else origin.schedules
 
-    def _completed(self, trace: KernelTrace) -> KernelTrace:
+    def completed(self, trace: KernelTrace) -> KernelTrace:
         """Room for shared tiles is judged where the kernel is compiled: a later schedule may make room."""
         return trace
 
-    def _recorded(self, maps: NamedMaps) -> tuple[Tracer, list[Buffer | ScalarParameter]]:
+    def recorded(self, maps: NamedMaps) -> Recorded:
         old = self.origin.trace()
         tracer = Tracer(self.name, self.grid, self.block, self.source, self.signature, self.cluster)
         tracer.continue_from(old)
-        tracer.requirements += old.requirements[len(self.origin._implied(old.sizes)) :]
+        tracer.requirements += old.requirements[len(implied(self.origin, old.sizes)) :]
         for requirement in tracer.requirements:
             tracer.assume(requirement.condition)
         parameters = [p for p in old.parameters if p.name in self.signature]

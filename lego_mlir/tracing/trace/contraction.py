@@ -27,6 +27,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Compute,
     For,
@@ -34,7 +35,6 @@ from lego_mlir.tracing.trace.trace import (
     Lane,
     Read,
     Register,
-    Source,
     Statement,
     Value,
     While,

@@ -5,7 +5,7 @@ Only its element type bounds a loaded value, but results computed from it can ha
 overflow has its type's range. An operation that cannot overflow is integer arithmetic, with an index expression.
 
 >>> from lego_mlir.tracing.trace.dtypes import i32
->>> from lego_mlir.tracing.trace.trace import Source
+>>> from lego_mlir.tracing.trace.spec_line import Source
 >>> x, mask, masked = Value(0, i32), Value(1, i32), Value(2, i32)
 >>> here = Source("spec.py", 1)
 >>> data = DataRanges()

@@ -28,6 +28,7 @@ from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.tracing.trace.marks import WarpRole
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Atomic,
     Compose,
@@ -47,7 +48,6 @@ from lego_mlir.tracing.trace.trace import (
     Piece,
     Read,
     Register,
-    Source,
     Statement,
     TileLoad,
     ToIndex,

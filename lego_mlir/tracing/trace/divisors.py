@@ -4,7 +4,8 @@ A proof about an expression holds where the expression is defined: `(t // (t - 3
 Each divisor is therefore a separate claim, made at the line of the division, under the conditions of its branches.
 Positive constants, and sums and products of positive sizes, need no prover.
 
->>> from lego_mlir.expr.index import as_expr, size, symbols
+>>> from lego_mlir.expr.index import as_expr, symbols
+>>> from lego_mlir.expr.sizes import size
 >>> t, M, N = *symbols("t"), size("M"), size("N", min=0)
 >>> open_divisors(as_expr((t // (t - 3)) % 64 + t // (8 * M + 8))), open_divisors(as_expr(t % N))
 ((t - 3,), (N,))
@@ -22,7 +23,7 @@ from lego_mlir.expr.index import is_symbolic
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Lt, Size, every_node
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Verdict
-from lego_mlir.tracing.trace.trace import Source
+from lego_mlir.tracing.trace.spec_line import Source
 
 EXPRESSIONS_KEPT: Final = 1 << 14
 

@@ -160,3 +160,10 @@ def dtype_named(name: str) -> DType:
     if name not in known:
         raise TraceError(f"no element type is named {name!r}; there are {', '.join(known)}")
     return known[name]
+
+
+def element_type(dtype: Any, owner: str) -> DType:
+    """A type of elements. Raises TraceError, naming `owner`, for anything else."""
+    if not isinstance(dtype, DType) or dtype.family == "index":
+        raise TraceError(f"{owner}: the first argument is an element type such as lego.f32, got {dtype!r}")
+    return dtype

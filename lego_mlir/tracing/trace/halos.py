@@ -41,6 +41,11 @@ class Halo:
         self.matrix = layout  # without tiles
         self.dims = tuple(as_expr(n) for n in layout.dims())
 
+    @property
+    def is_transparent(self) -> bool:
+        """Whether positions are those of the layout, but for indices that are numbers."""
+        return self.boundary == "zero" and self.matrix is self.layout and self.matrix._regular()
+
     def position(self, index: Sequence[Expr], lanes: Lanes) -> Expr:
         """The physical position of an index; unspecified where it is masked off."""
         inside = [self._inside(i, n, lanes) for i, n in zip(self._element(index), self.dims, strict=True)]

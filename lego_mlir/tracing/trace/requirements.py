@@ -21,7 +21,7 @@ from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.trace import Source
+    from lego_mlir.tracing.trace.spec_line import Source
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ def greatest(size: Symbol, grid: Sequence[SizeLike], block: Sequence[SizeLike]) 
 
     Extents of the form `a * ((size + b) // c) + d` are inverted; other extents are checked only at launch.
 
-    >>> from lego_mlir.expr.index import as_expr, cdiv, size
+    >>> from lego_mlir.expr.index import as_expr, cdiv
+    >>> from lego_mlir.expr.sizes import size
     >>> n = size("n")
     >>> [greatest(as_expr(n), grid, (64,)) for grid in ((1, cdiv(n, 32)), (n, 4), (1,), (1, n * n))]
     [2097120, 2147483647, None, None]

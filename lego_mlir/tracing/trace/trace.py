@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from lego_mlir.aliases import Expr
@@ -24,6 +25,7 @@ from lego_mlir.expr.simplify import Deferred, Derivation
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.trace.marks import Mark, WarpRole
+from lego_mlir.tracing.trace.spec_line import Source
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range
@@ -37,17 +39,6 @@ if TYPE_CHECKING:
 Space = Literal["global", "workgroup"]
 Width = int | tuple[int, int] | None
 """The number of elements of a value: one (None), those of a vector, or the rows and columns of a tile."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A line of the user's spec."""
-
-    file: str
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -625,10 +616,19 @@ def statements_in(body: tuple[Statement, ...]) -> Iterator[Statement]:
 
 def operands_of(statement: Statement) -> Iterator[Value]:
     """The values that a statement takes, without those of its body."""
-    for entry in fields(statement):
-        held = getattr(statement, entry.name)
-        if entry.name not in ("result", "results"):
-            yield from (v for v in (held if isinstance(held, tuple) else (held,)) if isinstance(v, Value))
+    kind: Any = type(statement)  # a union of classes is not Hashable to type checkers
+    for name in _fields_read(kind):
+        held = getattr(statement, name)
+        if isinstance(held, Value):
+            yield held
+        elif isinstance(held, tuple):
+            yield from (v for v in held if isinstance(v, Value))
+
+
+@cache
+def _fields_read(kind: type[Any]) -> tuple[str, ...]:
+    """The fields of a kind of statement, but for its results."""
+    return tuple(entry.name for entry in fields(kind) if entry.name not in ("result", "results"))
 
 
 def registers_written(body: tuple[Statement, ...]) -> tuple[Register, ...]:

@@ -37,6 +37,7 @@ from lego_mlir.tracing.trace.divisors import Division, open_divisors, remedy, so
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.endless import PATIENCE, EndlessError, stopped_if_endless
 from lego_mlir.tracing.trace.marks import WarpRole, Word
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Barrier,
     Buffer,
@@ -45,7 +46,6 @@ from lego_mlir.tracing.trace.trace import (
     If,
     KernelTrace,
     Register,
-    Source,
     Statement,
     ToIndex,
     Value,

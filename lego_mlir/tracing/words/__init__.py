@@ -3,7 +3,8 @@
 Sections:
 
 - data: `scalar`, `functions`, `bitcasts`, `packed_values`, `philox`, `printing`, `escape`, `claimed`
-- memory: `tensor`, `places`, `atomics`, `cache_hints`, `prefetches`, `packed_views`, `repeated_views`, `distinct`
+- memory: `tensor`, `declared_tensor`, `declared_range`, `places`, `atomics`, `cache_hints`, `prefetches`,
+  `packed_views`, `repeated_views`, `distinct`
 - threads: `control`, `while_loops`, `warps`, `warp_roles`, `barrier_rings`, `clustered_blocks`, `fences`, `reductions`,
   `interleaving`
 - tiles: `staging`, `copy_plans`, `async_copies`, `tile_copies`, `element_functions`, `mma`

@@ -10,49 +10,21 @@ instruction.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sympy
 
 from lego_mlir.aliases import IndexLike
 from lego_mlir.errors import TraceError
-from lego_mlir.expr.index import Index, as_expr, is_symbolic
-from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt, Size
-from lego_mlir.expr.prove import prove
+from lego_mlir.expr.index import Index, as_expr
+from lego_mlir.expr.nodes import Eq, FloorMod, Le, Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.trace.trace import Assume, Atomic, KernelTrace, Store, ToIndex
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
-    from lego_mlir.tracing.trace.dtypes import DType
     from lego_mlir.tracing.words.scalar import Scalar
-
-Values = tuple[Any, Any]
-"""The least value and the end of a range, which is not part of it: numbers, or expressions of sizes."""
-
-
-def require_range(owner: str, dtype: DType, given: Sequence[Any]) -> Values:
-    """The range of a tensor's elements. Raises TraceError for one that is not a pair, or is empty."""
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise TraceError(f"{owner}: a range is a pair (lo, hi) of the least value and the end, got {given!r}")
-    lo, hi = given
-    for end in given:
-        known = isinstance(end, (int, float)) if dtype.is_float else (type(end) is int or _of_sizes(end))
-        if not known or isinstance(end, bool):
-            needed = "numbers" if dtype.is_float else "ints or expressions of sizes"
-            raise TraceError(f"{owner}: the ends of the range of {dtype} are {needed}, got {given!r}")
-    if dtype.is_float:
-        if not lo < hi:
-            raise TraceError(f"{owner}: the range {given!r} is empty; its first end is the least value")
-        return float(lo), float(hi)
-    if isinstance(prove(Le(as_expr(hi), as_expr(lo)), {}), Proved):
-        raise TraceError(f"{owner}: the range {given!r} is empty; its first end is the least value")
-    return as_expr(lo), as_expr(hi)
-
-
-def _of_sizes(end: Any) -> bool:
-    return is_symbolic(end) and all(isinstance(symbol, Size) for symbol in as_expr(end).free_symbols)
 
 
 def assume(value: Scalar, aligned: int, range: Sequence[IndexLike] | None = None) -> Index:

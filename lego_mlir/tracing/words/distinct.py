@@ -14,7 +14,7 @@ from typing import Any
 from lego_mlir.errors import TraceError
 from lego_mlir.tracing.trace.trace import Atomic, Distinct, KernelTrace, Store
 from lego_mlir.tracing.trace.tracer import current
-from lego_mlir.tracing.words.claimed import require_range
+from lego_mlir.tracing.words.declared_range import as_exprs, require_range
 from lego_mlir.tracing.words.tensor import View
 
 
@@ -28,7 +28,7 @@ def assume_distinct(tensor: View, range: Sequence[Any] | None = None) -> None:
         raise tracer.error(
             f"lego.assume_distinct takes a parameter of the kernel that is a tensor of integers, got {tensor!r}"
         )
-    among = None if range is None else require_range("lego.assume_distinct", tensor.dtype, range)
+    among = None if range is None else as_exprs(require_range("lego.assume_distinct", tensor.dtype, range))
     tracer.distinct.setdefault(tensor.buffer.name, Distinct(tracer.here(), among))
 
 

@@ -160,9 +160,19 @@ class Place(Uncompared):
         if self.halo is None:
             yield "inside", Lt(last + width - 1, self.dims[-1])
         yield "aligned", aligned(position, width)
-        there = self._derive((*outer, last + LANE), lanes).expr
-        yield "contiguous", contiguous(position, there, LANE)
+        if not self._is_row_of_memory():
+            there = self._derive((*outer, last + LANE), lanes).expr
+            yield "contiguous", contiguous(position, there, LANE)
         yield "under one mask", sympy.Or(sympy.Not(mask), self._mask((*outer, last + LANE), lanes))
+
+    def _is_row_of_memory(self) -> bool:
+        """Whether neighbours along the last dimension are neighbours in memory, by the formula as it is."""
+        if self.halo is not None and (not self.halo.is_transparent or any(i.is_Integer for i in self.index)):
+            return False  # the halo maps indices
+        *outer, last = map(Index, self.index)
+        with formulas():
+            here, there = (as_expr(self.layout.apply(*outer, at)) for at in (last, last + LANE))
+        return bool(there - here == LANE)
 
     def _text(self) -> str:
         return f"{self.buffer.name}[{', '.join(map(brief, self.index))}]"

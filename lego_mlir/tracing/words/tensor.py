@@ -9,94 +9,27 @@ access has a mask: where it is false, a load gives 0, or `other`, and a store do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from lego_mlir.aliases import IndexLike, Operand
-from lego_mlir.errors import LayoutError, TraceError
+from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, PerElement
 from lego_mlir.layout import Row, as_layout
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import BOUNDARIES, Boundary
-from lego_mlir.tracing.trace.dtypes import DType, u8
+from lego_mlir.tracing.trace.dtypes import DType, element_type, u8
 from lego_mlir.tracing.trace.trace import Buffer, Load, Store
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.atomics import AtomicAccess
 from lego_mlir.tracing.words.cache_hints import Cache, Evict, hinted
-from lego_mlir.tracing.words.claimed import Values, require_range
 from lego_mlir.tracing.words.places import Place
 from lego_mlir.tracing.words.scalar import Scalar, as_value
 from lego_mlir.tracing.words.warps import group_of_role
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.words.mma import Part
-    from lego_mlir.tracing.words.packed_views import PackedView, Packing
     from lego_mlir.tracing.words.repeated_views import RepeatedView
-
-
-ADDRESSES: Final = 2**63  # bytes that a signed 64-bit index can address
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class Tensor:
-    """The declaration of a kernel's tensor parameter: `src: lego.Tensor(lego.f32, Row(M, N))`.
-
-    Its memory starts at a multiple of 16 bytes. `range=(lo, hi)` states that lo <= element < hi: proofs use it for
-    integers, which are indices of another tensor, and input is drawn from it. A tensor of a packed type is one of the
-    bytes that hold its elements: see `tracing.words.packed_views`. `lego.Tensor(..) | None` may be None in a call: see
-    `tracing.definition.fixed_arguments`. Raises LayoutError for a refuted layout.
-    """
-
-    dtype: DType
-    layout: Layout
-    values: Values | None
-    packed: Packing | None
-    """The elements, where the tensor is one of their bytes."""
-    optional: bool
-    """Whether a call may pass None."""
-
-    def __init__(self, dtype: DType, layout: Any, range: Sequence[Any] | None = None) -> None:
-        element, packed = _element_type(dtype, "Tensor"), None
-        if element.is_packed:
-            from lego_mlir.tracing.words.packed_views import Packing
-
-            packed = Packing.of(element, as_layout(layout))
-            element, layout = u8, packed.bytes
-        object.__setattr__(self, "packed", packed)
-        object.__setattr__(self, "optional", False)
-        object.__setattr__(self, "dtype", element)
-        object.__setattr__(self, "layout", as_layout(layout))
-        size = self.layout.physical_size()
-        if isinstance(size, int) and size * self.dtype.bytes >= ADDRESSES:
-            raise LayoutError(
-                f"Tensor: {self.layout!r} takes {size * self.dtype.bytes} bytes, more than 64-bit addresses reach"
-            )
-        self.layout.require()
-        if range is not None and packed is not None:
-            raise TraceError(f"Tensor: the numbers of {packed.dtype} have the range of their type; leave out range")
-        object.__setattr__(self, "values", None if range is None else require_range("Tensor", self.dtype, range))
-
-    def __or__(self, other: object) -> Tensor:
-        """`lego.Tensor(..) | None`: the same, which may be None in a call."""
-        return self._replaced(self.layout, optional=True) if other is None else NotImplemented
-
-    __ror__ = __or__
-
-    def with_layout(self, layout: Layout) -> Tensor:
-        """The declaration with another layout of the same dims."""
-        return self._replaced(layout, self.optional)
-
-    def _replaced(self, layout: Layout, optional: bool) -> Tensor:
-        found = object.__new__(Tensor)
-        values = {"dtype": self.dtype, "values": self.values, "packed": self.packed}
-        for name, value in {**values, "layout": layout, "optional": optional}.items():
-            object.__setattr__(found, name, value)
-        return found
-
-    def view(self, tracer: Tracer, buffer: Buffer) -> View | PackedView:
-        """The argument of the kernel's function: the memory indexed by elements."""
-        return View(tracer, buffer, self.layout) if self.packed is None else self.packed.view(tracer, buffer)
 
 
 class ElementAccess(AtomicAccess, Uncompared):
@@ -293,7 +226,7 @@ def shared(dtype: DType, layout: Any, name: str | None = None) -> View:
     size = tile.physical_size()
     if not isinstance(size, int):
         raise tracer.error(f"lego.shared needs sizes that are ints, got {tile!r} of {size!r} elements", LayoutError)
-    element = _element_type(dtype, "lego.shared")
+    element = element_type(dtype, "lego.shared")
     if element.is_packed:
         from lego_mlir.tracing.words.packed_views import Packing
 
@@ -320,12 +253,6 @@ def declare_scratch(tracer: Tracer, element: DType, elements: int) -> tuple[View
     groups = 1 if tracer.role is None else tracer.role.groups
     view = declare_tile(tracer, element, as_layout(Row(groups * elements)), None, scratch=True)
     return view, group_of_role(tracer) * elements if groups > 1 else 0
-
-
-def _element_type(dtype: Any, owner: str) -> DType:
-    if not isinstance(dtype, DType) or dtype.family == "index":
-        raise TraceError(f"{owner}: the first argument is an element type such as lego.f32, got {dtype!r}")
-    return dtype
 
 
 def _indices(index: IndexLike) -> tuple[Any, ...]:

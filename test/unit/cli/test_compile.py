@@ -4,6 +4,7 @@ import io
 import json
 import re
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -163,3 +164,53 @@ def test_the_examples_become_ptx_for_every_architecture(example, target, tmp_pat
     else:
         assert done == 0
         assert f".target {target}\n" in out.read_text()
+
+
+AGAIN = """
+import sys, warnings
+from lego_mlir.cli.main import main
+code = main(sys.argv[1:])
+print(code, *(name for name in ("sympy", "z3", "torch_mlir", "llvmlite") if name in sys.modules))
+"""
+SECOND_NAME = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+FACTOR = 2.0
+N = lego.size("N", multiple_of=32)
+
+@lego.kernel(grid=N // 32, block=32)
+def kernel(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N))):
+    i = lego.block_id[0] * 32 + lego.thread_id[0]
+    best = lego.register(x[i])
+    old = best
+    best.set(best.value * FACTOR)
+    y[i] = old.value
+"""
+
+
+def compiled_again(spec, *options):
+    command = [sys.executable, "-c", AGAIN, "compile", str(spec), *options]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return done.stdout.split(), done.stderr
+
+
+@pytest.mark.parametrize("suffix", [".ptx", ".mlir"])
+def test_unchanged_kernels_are_not_traced_again(suffix, tmp_path):
+    spec, out = tmp_path / "spec.py", tmp_path / f"out{suffix}"
+    spec.write_text(SECOND_NAME)
+    options = ["-o", str(out), "--cache-dir", str(tmp_path / "cache")]
+    (code, *heavy), warned = compiled_again(spec, *options)
+    assert code == "0" and "sympy" in heavy and "second name" in warned
+    written = [path.read_bytes() for path in sorted(tmp_path.glob("out.*"))]
+    assert len(written) == (2 if suffix == ".ptx" else 1)  # the manifest too
+    for path in tmp_path.glob("out.*"):
+        path.unlink()
+    (code, *heavy), warned = compiled_again(spec, *options)
+    assert code == "0" and not heavy and "second name" in warned
+    assert [path.read_bytes() for path in sorted(tmp_path.glob("out.*"))] == written
+    for changed in ([*options[:-1], str(tmp_path / "other")], [*options[:2], "--no-cache"], [*options, "--locations"]):
+        if suffix == ".mlir" or "--locations" not in changed:
+            assert "sympy" in compiled_again(spec, *changed)[0]
+    spec.write_text(SECOND_NAME.replace("FACTOR = 2.0", "FACTOR = 3.0"))
+    assert "sympy" in compiled_again(spec, *options)[0]
+    assert (tmp_path / f"out{suffix}").read_bytes() not in written

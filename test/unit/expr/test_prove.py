@@ -9,12 +9,13 @@ from lego_mlir.errors import BudgetError, ExpressionError
 from lego_mlir.expr import solver
 from lego_mlir.expr.context import context_of, working_in
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.index import index_symbol, minimum, size, where
+from lego_mlir.expr.index import index_symbol, minimum, where
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import BitAnd, BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
 from lego_mlir.expr.prove import by_enumeration, prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import forget, simplify
+from lego_mlir.expr.sizes import size
 from lego_mlir.expr.solver import solve
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 

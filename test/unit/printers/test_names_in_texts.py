@@ -8,9 +8,10 @@ import lego_mlir as lego
 from lego_mlir import gallery
 from lego_mlir.errors import PrintError, TemplateError
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.index import index_symbol, size
+from lego_mlir.expr.index import index_symbol
 from lego_mlir.expr.nodes import FloorMod, Table
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.sizes import size
 from lego_mlir.printers.cuda import CudaPrinter, function
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates import Template

@@ -12,8 +12,9 @@ import sympy
 from lego_mlir.errors import PrintError, TemplateError
 from lego_mlir.expr import nodes
 from lego_mlir.expr.evaluate import evaluate
-from lego_mlir.expr.index import index_symbol, size
+from lego_mlir.expr.index import index_symbol
 from lego_mlir.expr.ranges import Range
+from lego_mlir.expr.sizes import size
 from lego_mlir.printers.cuda import MACRO, CudaPrinter, definitions, function
 from lego_mlir.printers.triton import TritonPrinter
 from lego_mlir.templates.readback import read_c, read_triton

@@ -35,7 +35,7 @@ class Device:
             self.compilations[found] = compiled_class(found, target)
             return self.compilations[found]
 
-        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling
+        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())  # what runs is found by compiling
         monkeypatch.setattr(kernels, "compiled_class", compiled)
         of_class = backends.of_class
 
@@ -133,6 +133,17 @@ def test_fixed_sizes_are_asked_for(device, monkeypatch):
     with pytest.raises(pytest.skip.Exception):
         multiply(65, 64, 160, fixed=True)
     assert (seen[0].m, device.compiled) == (65, [])
+
+
+@pytest.mark.parametrize("at_once", [66, 60])
+def test_a_clustered_class_is_compiled_once_for_what_the_device_runs(device, at_once):
+    """The driver tells how many clusters run at once of loaded code only, and is asked before the class is chosen."""
+    device.machine.set(clusters=at_once)
+    device.machine.kernels["matmul"] = lambda parameters, grid: None  # too large for the interpreter
+    a, b = (own(np.zeros(shape, np.float16)) for shape in ((384, 2024), (2024, 1600)))
+    lego_mlir.matmul(a, b)
+    (found,) = device.compiled
+    assert found.tile.cluster == (1, 2) and found.clusters == at_once
 
 
 def test_threads_compile_a_class_once(device, monkeypatch):

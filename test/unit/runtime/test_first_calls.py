@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lego_mlir as lego
 from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import CacheWarning
 from lego_mlir.hardware.devices import numbers_of
@@ -21,6 +22,7 @@ from lego_mlir.runtime import first_calls
 from lego_mlir.runtime.attention_kernels import AttentionKernel
 from lego_mlir.runtime.compile_lock import FOLDER, only_one
 from lego_mlir.runtime.first_calls import KeptKernel
+from lego_mlir.runtime.kept_traces import of_kernels
 from lego_mlir.runtime.products.problem import Problem
 from lego_mlir.runtime.products.role_kernels import RoleKernel
 from lego_mlir.store import default_folder
@@ -287,3 +289,87 @@ def test_a_known_call_of_a_new_process_imports_no_compiler(what, dtype, known, f
     shape = (1, 64, 64) if what == "attention" else (64, 64)
     assert process.communicate()[0].decode() == f"{kernel['entry']} {shape}"
     assert process.returncode == 0
+
+
+SPEC = """
+import lego_mlir as lego
+from lego_mlir import Row, f32
+
+M, N = lego.size("M", multiple_of=32), lego.size("N", min=1, max=2**20)
+FACTOR = 3.0
+
+
+@lego.kernel(grid=(lego.cdiv(N, 256), M // 32), block=256)
+def scaled(x: lego.Tensor(f32, Row(M // 32, N, 32)), a: f32, y: lego.Tensor(f32, Row(M, N))):
+    i = lego.block_id[0] * 256 + lego.thread_id[0]
+    with lego.when(i < N):
+        for r in lego.range(32):
+            row = lego.block_id[1] * 32 + r
+            y[row, i] = x[row // 32, i, row % 32] * FACTOR + a
+
+
+@scaled.reference
+def expected(x, a, M, N):
+    return x.transpose(0, 2, 1).reshape(M, N) * FACTOR + a
+"""
+OF_A_USER = """
+import sys
+import numpy as np
+import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
+from spec_of_a_user import scaled
+x = np.random.default_rng(0).random((2, 40, 32), dtype=np.float32)
+if sys.argv[1] == "cuda":
+    monkeypatch = pytest.MonkeyPatch()
+    machine = Machine().plug_in(monkeypatch)
+    OwnLibrary(monkeypatch)
+    scaled(own(x), 0.5)
+    assert [launch[0] for launch in machine.launches] == ["scaled"]
+else:
+    np.testing.assert_allclose(scaled(x, 0.5), scaled.expected(x, 0.5, 64, 40), rtol=1e-6)
+print(*(name for name in sys.argv[2:] if name in sys.modules), end="")
+"""
+
+
+def test_everything_that_a_users_kernel_depends_on_is_in_its_key(monkeypatch):
+    """One thing is changed at a time; what the fingerprint has of the kernel itself is in `test_fingerprint`."""
+    scale, keys = 3.0, []
+
+    def kernel():
+        @lego.kernel(grid=2, block=32)
+        def scaled(x: lego.Tensor(lego.f32, lego.Row(64))):
+            i = lego.block_id[0] * 32 + lego.thread_id[0]
+            x[i] = x[i] * scale
+
+        return scaled
+
+    def key_of(form, script=None, **parameters):
+        of_kernels([kernel()], form, made, script, parameters)
+        return keys[-1]
+
+    key = first_calls.key
+    monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, folder: keys.append(key(call)) or make())
+    first = key_of("90")
+    assert key_of("90") == first
+    others = [key_of("80"), key_of("cpu avx2"), key_of("90", "ldmatrix_mma.mlir"), key_of("90", "matmul_sm80.mlir")]
+    others.append(key_of("90", "matmul_sm80.mlir", stages=3))
+    scale = 4.0
+    others.append(key_of("90"))
+    scale = 3.0
+    for part in ("package", "tools"):
+        with monkeypatch.context() as patched:
+            patched.setattr(first_calls, part, lambda: b"another")
+            others.append(key_of("90"))
+    assert len({first, *others}) == 1 + len(others)
+    assert key_of("90") == first
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_the_kernel_of_a_user_runs_in_a_new_process_without_a_compiler(device, fresh_cache, tmp_path):
+    (tmp_path / "spec_of_a_user.py").write_text(SPEC)
+    path = os.pathsep.join([str(tmp_path), str(TEST), *filter(None, sys.path)])
+    loaded = [child(OF_A_USER, device, *HEAVY, PYTHONPATH=path).communicate()[0].decode() for _ in range(2)]
+    assert "sympy" in loaded[0] and loaded[1] == ""
+    (tmp_path / "spec_of_a_user.py").write_text(SPEC.replace("FACTOR = 3.0", "FACTOR = 5.0"))
+    changed = child(OF_A_USER, device, *HEAVY, PYTHONPATH=path)
+    assert "sympy" in changed.communicate()[0].decode() and changed.returncode == 0

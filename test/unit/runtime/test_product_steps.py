@@ -26,7 +26,7 @@ class StepsDevice:
     def __init__(self, monkeypatch):
         self.machine, self.compiled = Machine().plug_in(monkeypatch), {}
         self.library = OwnLibrary(monkeypatch)
-        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make: make())  # what runs is found by compiling
+        monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())  # what runs is found by compiling
         for name, compile_ in (("compiled", kernels.compiled), ("compiled_copy", compiled_copy)):
             monkeypatch.setattr(kernels, name, self.recording(compile_))
         for kernel in ("matmul", "pad_rows", "pad_columns", "crop"):

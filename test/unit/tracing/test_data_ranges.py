@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.tracing.trace.data_ranges import DataRanges
 from lego_mlir.tracing.trace.dtypes import f32, i1, i8, i32, i64, u8
-from lego_mlir.tracing.trace.trace import Compose, Compute, Constant, Convert, Lane, Source, Value
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import Compose, Compute, Constant, Convert, Lane, Value
 
 HERE = Source("spec.py", 1)
 PYTHON = {

@@ -138,6 +138,14 @@ def test_a_helper_that_wraps_a_function_of_the_package(load):
     assert fingerprint(load(spec.replace("* {}", "* 2"))) != fingerprint(load(spec.replace("* {}", "* 3")))
 
 
+@pytest.mark.parametrize("inline", [True, False])
+def test_a_device_function(inline, load):
+    spec = SPEC.replace("def doubled(x, by=2):", f"@lego.function(inline={inline})\ndef doubled(x, by=2):")
+    assert fingerprint(load(spec)) == fingerprint(load(spec)) is not None
+    assert fingerprint(load(spec)) != fingerprint(load(spec.replace("x * by", "x + by")))
+    assert fingerprint(load(spec)) != fingerprint(load(spec.replace(f"inline={inline}", f"inline={not inline}")))
+
+
 def test_a_trace_does_not_change_the_digest(load):
     kernel = load()
     first = fingerprint(kernel)

@@ -15,7 +15,8 @@ from lego_mlir.expr.nodes import FloorDiv, Larger, Le, Lt, Size, Smaller
 from lego_mlir.expr.prove import holds
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import forget
-from lego_mlir.tracing.trace.trace import If, Source
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import If
 from lego_mlir.tracing.trace.tracer import Tracer
 
 NAMES = "abcd"

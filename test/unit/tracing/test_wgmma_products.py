@@ -15,7 +15,8 @@ from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.layout import as_layout
 from lego_mlir.toolchain import compile_kernel
-from lego_mlir.tracing.trace.trace import Buffer, Source
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import Buffer
 from lego_mlir.tracing.trace.wgmma_products import shared_matrix
 
 K, N = 64, 64

@@ -12,7 +12,8 @@ from lego_mlir.layout.transposed import Transposed
 from lego_mlir.toolchain import target_named
 from lego_mlir.tracing.emit.emit_tiles import order_of
 from lego_mlir.tracing.trace.shared_lines import lines_of
-from lego_mlir.tracing.trace.trace import Buffer, Source
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import Buffer
 from lego_mlir.transforms import apply as transforms
 from lego_mlir.transforms import scripts
 from lego_mlir.transforms.modules import ModuleError
