@@ -104,7 +104,7 @@ class Kernel(Referenced, OnArrays):
         return f"<kernel {self.name}, grid {self.grid}, block {self.block}, {self.source}>"
 
     def _size_names(self) -> list[str]:
-        extents = (*self.grid, *self.block, *(n for kind in self.signature.values() for n in _extents_of(kind)))
+        extents = (*(n for kind in self.signature.values() for n in _extents_of(kind)), *self.grid, *self.block)
         symbolic = [n for n in extents if not isinstance(n, (int, float))]
         if all(isinstance(n, SizeIndex) for n in symbolic):
             return list(dict.fromkeys(name for n in symbolic for name in names_in(n.formula)))
