@@ -1,8 +1,8 @@
 """Random kernels with loops that copy tiles and use their elements: what `pipeline`, `ahead` and `roles` have to keep.
 
-A kernel fills one to three shared tiles in each step, from rows and columns that are numbers, loaded, or a register that
-steps advance, and uses them in drawn ways: elements in branches and loops, through boundaries, in called functions,
-stores and updates of global memory in the loop that other threads read back behind a barrier. The loop itself is plain,
+A kernel fills one to three shared tiles in each step, from rows and columns that are numbers, loaded, or in a register
+that steps advance, and uses them in drawn ways: elements in branches and loops, through boundaries, in called
+functions, with stores and updates of global memory that other threads read back after a barrier. The loop is plain,
 stepped, descending, of a loaded count, nested, or followed by another. Numbers are small and whole.
 """
 
