@@ -168,7 +168,8 @@ def test_copies_of_a_thread_and_of_a_ring_are_waited_for_apart():
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages):
+@pytest.mark.parametrize("stored", [False, True])
+def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages, stored):
     """The matrix unit reads for four warps at once, and one of them releases the stage; threads read for themselves."""
 
     @lego.kernel(grid=1, block=THREADS)
@@ -180,7 +181,12 @@ def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages):
         ta, tb = lego.shared(f16, Row(64, 64), "ta"), lego.shared(f16, Col(64, 64), "tb")
         out, acc, total = lego.shared(f16, Row(64, 64), "out"), lego.accumulator(f32, 64, 16), lego.register(f32, 0.0)
         for k in lego.range(4):
-            lego.stage(a, (0, k), ta)
+            if stored:
+                for chunk in lego.unroll(32):
+                    i, j = (chunk * THREADS + t) // 64, t % 64
+                    ta[i, j] = a[i, k * 64 + j] * 2.0
+            else:
+                lego.stage(a, (0, k), ta)
             lego.stage(b, (k, 0), tb)
             lego.barrier()
             lego.mma(ta.part((0, 0), (64, 64)), tb.part((0, column), (64, 16)), acc)
