@@ -39,6 +39,8 @@ from lego_mlir.toolchain.block_text import NAMES, BlockReader, LlvmInstruction, 
 
 FEWEST: Final = 2
 """Branches of a block in machine code from which its order counts."""
+FEW: Final = 8
+"""Uses of a value that are still to come, up to which these are looked at: what many use is held anyway."""
 _BRANCHES: Final = re.compile(r"= fdiv (?:float|double)|@llvm\.(?:sqrt|nvvm\.sqrt\.rn|nvvm\.rcp\.rn|nvvm\.div\.rn)\b")
 _TYPE: Final = re.compile(r"(?:<(\d+) x )?\b(half|bfloat|float|double|ptr|i(\d+))\b")
 _BITS: Final = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
@@ -95,7 +97,7 @@ class _BlockOrder:
         pending = [number]
         while pending:
             last = pending.pop()
-            near = {user for made in (last, *self.needs[last]) for user in self.users[made]}
+            near = {user for made in (last, *self.needs[last]) if self.left[made] <= FEW for user in self.users[made]}
             for user in sorted(near):
                 if self._is_eager(user):
                     yield from self._with_operands(user)
