@@ -39,7 +39,7 @@ MANY: Final = 1 << 10
 
 
 @dataclass(slots=True)
-class Instruction:
+class LlvmInstruction:
     """A line; `kind` is "load", "store", "pure" or "stays".
 
     Of an access `scopes` are those of its tensor, `apart` those of the others, and `space` is the number of its space
@@ -65,7 +65,7 @@ class BlockReader:
         harmless = set(_HARMLESS.findall(text))
         self.pure = {name for name, group in _DECLARED.findall(text) if group in harmless}
 
-    def instruction(self, line: str) -> Instruction | None:
+    def instruction(self, line: str) -> LlvmInstruction | None:
         """The instruction of a line; None for a line that is none, or a part of one."""
         match = _LINE.fullmatch(line)
         if match is None:
@@ -75,15 +75,15 @@ class BlockReader:
         if name not in ("load", "store"):
             called = _CALLED.search(rest) if "call " in rest else None
             stays = name in _STAYS or ("call " in rest and (called is None or called[1] not in self.pure))
-            return Instruction(line, name, result, needs, "stays" if stays else "pure")
+            return LlvmInstruction(line, name, result, needs, "stays" if stays else "pure")
         if rest.startswith((f"{name} atomic", f"{name} volatile")):
-            return Instruction(line, name, result, needs, "stays")
+            return LlvmInstruction(line, name, result, needs, "stays")
         known = {kind: self.nodes.get(number, frozenset()) for kind, number in _SCOPES.findall(rest)}
         scopes, apart = (known.get(kind, frozenset()) for kind in ("alias.scope", "noalias"))
         spaces = ["", *_SPACE.findall(rest)]  # of a stored pointer too, which comes before the address
         space = spaces[-1] or (GLOBAL if scopes else "")
         words = _words(rest) if name == "load" else 0
-        return Instruction(line, name, result, needs, name, space, scopes, apart, words)
+        return LlvmInstruction(line, name, result, needs, name, space, scopes, apart, words)
 
 
 def _words(load: str) -> int:
@@ -96,7 +96,9 @@ def _words(load: str) -> int:
 
 
 def rewritten(
-    text: str, order: Callable[[Sequence[Instruction]], Iterable[Instruction]], reader: BlockReader | None = None
+    text: str,
+    order: Callable[[Sequence[LlvmInstruction]], Iterable[LlvmInstruction]],
+    reader: BlockReader | None = None,
 ) -> str:
     """The text with the instructions of each block in another order; the same where none changes its place.
 
@@ -104,7 +106,7 @@ def rewritten(
     """
     reader = reader or BlockReader(text)
     made: list[str] = []
-    block: list[Instruction] = []
+    block: list[LlvmInstruction] = []
     for line in text.split("\n"):
         instruction = reader.instruction(line)
         if instruction is not None:

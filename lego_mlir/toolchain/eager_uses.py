@@ -35,10 +35,12 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from lego_mlir.toolchain.block_text import NAMES, BlockReader, Instruction, rewritten
+from lego_mlir.toolchain.block_text import NAMES, BlockReader, LlvmInstruction, rewritten
 
 FEWEST: Final = 2
 """Branches of a block in machine code from which its order counts."""
+FEW: Final = 8
+"""Uses of a value that are still to come, up to which these are looked at: what many use is held anyway."""
 _BRANCHES: Final = re.compile(r"= fdiv (?:float|double)|@llvm\.(?:sqrt|nvvm\.sqrt\.rn|nvvm\.rcp\.rn|nvvm\.div\.rn)\b")
 _TYPE: Final = re.compile(r"(?:<(\d+) x )?\b(half|bfloat|float|double|ptr|i(\d+))\b")
 _BITS: Final = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
@@ -55,7 +57,7 @@ def ordered(text: str) -> str:
     return "".join(rewritten(part, partial(_ordered, Counter(NAMES.findall(part))), reader) for part in functions)
 
 
-def _ordered(uses: Counter[str], block: Sequence[Instruction]) -> Sequence[Instruction]:
+def _ordered(uses: Counter[str], block: Sequence[LlvmInstruction]) -> Sequence[LlvmInstruction]:
     if sum(bool(_BRANCHES.search(one.text)) for one in block) < FEWEST:
         return block
     return list(_BlockOrder(uses, block).all())
@@ -64,7 +66,7 @@ def _ordered(uses: Counter[str], block: Sequence[Instruction]) -> Sequence[Instr
 class _BlockOrder:
     """Instructions of a block by number; `left` are the mentions of a result that are still to come."""
 
-    def __init__(self, uses: Counter[str], block: Sequence[Instruction]) -> None:
+    def __init__(self, uses: Counter[str], block: Sequence[LlvmInstruction]) -> None:
         self.block = block
         numbers = {one.result: number for number, one in enumerate(block) if one.result is not None}
         self.needs = [sorted(numbers[n] for n in one.needs if n in numbers and one.name != "phi") for one in block]
@@ -76,7 +78,7 @@ class _BlockOrder:
         self.left = [0 if one.result is None else uses[one.result] - 1 for one in block]
         self.done = [False] * len(block)
 
-    def all(self) -> Iterator[Instruction]:
+    def all(self) -> Iterator[LlvmInstruction]:
         """The block in its new order."""
         first = sum(one.name == "phi" for one in self.block)
         for number in range(first):
@@ -90,18 +92,18 @@ class _BlockOrder:
             yield from self._with_operands(number)
             yield from self._followed(number)
 
-    def _followed(self, number: int) -> Iterator[Instruction]:
+    def _followed(self, number: int) -> Iterator[LlvmInstruction]:
         """What can follow an instruction without more registers, then what can follow that."""
         pending = [number]
         while pending:
             last = pending.pop()
-            near = {user for made in (last, *self.needs[last]) for user in self.users[made]}
+            near = {user for made in (last, *self.needs[last]) if self.left[made] <= FEW for user in self.users[made]}
             for user in sorted(near):
                 if self._is_eager(user):
                     yield from self._with_operands(user)
                     pending.append(user)
 
-    def _with_operands(self, number: int) -> Iterator[Instruction]:
+    def _with_operands(self, number: int) -> Iterator[LlvmInstruction]:
         if self.done[number]:
             return
         self.done[number] = True
@@ -133,7 +135,7 @@ class _BlockOrder:
         return self.block[number].name in _WIDENED
 
 
-def _bits(one: Instruction) -> int:
+def _bits(one: LlvmInstruction) -> int:
     """The bits of the registers that hold a result; conditions have registers of their own."""
     rest = one.text.partition(" = ")[2]
     found = _TYPE.search(rest.rpartition(" to ")[2] if " to " in rest else rest)

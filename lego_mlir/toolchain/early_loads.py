@@ -37,7 +37,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from lego_mlir.toolchain.block_text import GLOBAL, SHARED, Instruction, rewritten
+from lego_mlir.toolchain.block_text import GLOBAL, SHARED, LlvmInstruction, rewritten
 
 WORDS: Final = 32
 """Most registers of 32 bits that are loaded above one store: they hold values until these are used."""
@@ -48,8 +48,8 @@ def moved(text: str) -> str:
     return rewritten(text, _ordered) if "!noalias" in text else text
 
 
-def _ordered(block: Sequence[Instruction]) -> list[Instruction]:
-    made: list[Instruction] = []
+def _ordered(block: Sequence[LlvmInstruction]) -> list[LlvmInstruction]:
+    made: list[LlvmInstruction] = []
     stores = 0  # since the last instruction that stays
     for instruction in block:
         made.append(instruction)
@@ -59,10 +59,10 @@ def _ordered(block: Sequence[Instruction]) -> list[Instruction]:
     return made
 
 
-def _raise_last(made: list[Instruction]) -> None:
+def _raise_last(made: list[LlvmInstruction]) -> None:
     """Move the last instruction, a load, and what it needs, above the stores that it may pass."""
     group, needs, place, taken = [len(made) - 1], set(made[-1].needs), None, 1
-    passed: list[Instruction] = []
+    passed: list[LlvmInstruction] = []
     for number in range(len(made) - 2, -1, -1):
         other = made[number]
         if other.kind == "stays":
@@ -86,7 +86,7 @@ def _raise_last(made: list[Instruction]) -> None:
     made[place:] = above + rest
 
 
-def _apart(load: Instruction, store: Instruction) -> bool:
+def _apart(load: LlvmInstruction, store: LlvmInstruction) -> bool:
     """Whether a load reads nothing that a store writes: of another space of addresses, or of tensors that are apart."""
     if load.space != store.space:
         return GLOBAL in (load.space, store.space) and {load.space, store.space} <= {GLOBAL, *SHARED}

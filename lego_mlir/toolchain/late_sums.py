@@ -27,7 +27,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from lego_mlir.toolchain.block_text import Instruction, rewritten
+from lego_mlir.toolchain.block_text import LlvmInstruction, rewritten
 
 FEWEST: Final = 2
 """Extremes of a block with which there is something to move."""
@@ -42,11 +42,11 @@ def moved(text: str) -> str:
     return rewritten(text, _ordered) if _EXTREME.search(text) else text
 
 
-def _ordered(block: Sequence[Instruction]) -> Sequence[Instruction]:
+def _ordered(block: Sequence[LlvmInstruction]) -> Sequence[LlvmInstruction]:
     """A block, each sum and extreme in front of what takes it first, if that is one of them."""
     if sum(1 for one in block if _EXTREME.match(one.text)) < FEWEST:
         return block
-    below: list[Instruction] = []  # from the last one up
+    below: list[LlvmInstruction] = []  # from the last one up
     for one in reversed(block):
         place, extreme = len(below), _EXTREME.match(one.text)
         if extreme or _SUM.match(one.text):

@@ -28,6 +28,12 @@ def axpy(x: lego.Tensor(f32, Row(N)), y: lego.Tensor(f32, Row(N)), a: f32):
     with lego.when(i < N):
         y[i] = product(a, x[i]) + y[i]
 
+@lego.kernel(grid=lego.cdiv(N, 256), block=256, specialise=("a", "N"))
+def scaled(x: lego.Tensor(f32, Row(N)), b: lego.Tensor(f32, Row(N)) | None, y: lego.Tensor(f32, Row(N)), a: f32):
+    y[lego.thread_id[0]] = x[lego.thread_id[0]] * a
+
+scaled.fixed(b=None)
+
 @axpy.reference
 def expected(x, y, a, N):
     return a * x + y

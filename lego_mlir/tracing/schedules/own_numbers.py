@@ -18,7 +18,9 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.tracing.schedules.replay import Replay
-from lego_mlir.tracing.trace.trace import Register, Statement, TensorAccess, ToIndex, Value, Write
+from lego_mlir.tracing.schedules.scheduled import refused
+from lego_mlir.tracing.trace.symbols import expressions
+from lego_mlir.tracing.trace.trace import FunctionCall, Register, Statement, TensorAccess, ToIndex, Value, Write
 
 
 class OwnNumbers(Replay):
@@ -60,9 +62,23 @@ class OwnNumbers(Replay):
                 changed[entry.name] = tuple(self.own_value(v, new=entry.name == "results") for v in held)
             elif entry.name in ("expr", "condition") and isinstance(held, sympy.Basic):
                 changed[entry.name] = self.own_expr(held)
+        if isinstance(statement, FunctionCall):
+            self._require_numbers(statement)
+            given = statement.arguments
+            changed["arguments"] = tuple(self.own_value(v) if isinstance(v, Value) else self.own_expr(v) for v in given)
         if isinstance(statement, ToIndex):
             changed["symbol"] = self._symbol(statement.symbol, changed["operand"])
         return replace(statement, **changed)
+
+    def _require_numbers(self, call: FunctionCall) -> None:
+        """A function is one for both programs: it reads no id that they have apart, and its results are data."""
+        apart = any(self.own_expr(e) != e for e in expressions(call.function.body))
+        if apart or not all(isinstance(v, Value) for v in call.results):
+            raise refused(
+                call.source,
+                "the copies call a function that reads the id of its thread, or returns an index; pass the id, "
+                "or leave out inline=False",
+            )
 
     def _symbol(self, symbol: Symbol, operand: Value) -> Symbol:
         fresh = sympy.Symbol(f"v{self.tracer.value(operand.dtype).number}", integer=True)

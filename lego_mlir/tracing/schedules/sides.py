@@ -50,6 +50,7 @@ from lego_mlir.tracing.trace.trace import (
     Value,
     While,
     Write,
+    accesses_in,
     operands_of,
     statements_in,
 )
@@ -239,12 +240,12 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
     for s in statements_in(body):
         if id(s) not in computed or isinstance(s, If | For | While):
             continue
-        if isinstance(s, Load) and s.access.buffer.name in written:
+        loaded = {a.buffer.name for a in _loads_of(s)}
+        for name in sorted(loaded & written.keys()):
             raise refused(
                 s.source,
-                f"the copies need this element of {s.access.buffer.name}, which the kernel writes "
-                f"({written[s.access.buffer.name].source}): they run ahead of it; read it from a tensor that is not "
-                "written",
+                f"the copies need this element of {name}, which the kernel writes ({written[name].source}): they run "
+                "ahead of it; read it from a tensor that is not written",
             )
         if side_of(s) == PRODUCTS:
             raise refused(
@@ -252,8 +253,16 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
                 f"the copies need the result of this {type(s).__name__}, which the warps of the products compute; "
                 "compute it from what the kernel loads",
             )
-        if isinstance(s, TileLoad) or (isinstance(s, Load | MatrixLoad) and s.access.buffer.name in copied):
+        if isinstance(s, TileLoad) or loaded & copied:
             raise refused(s.source, "the copies need an element of a tile that they fill; read it from the tensor")
+
+
+def _loads_of(s: Statement) -> Iterator[TensorAccess]:
+    """What a statement loads, itself or in a function that it calls."""
+    if isinstance(s, FunctionCall):
+        yield from accesses_in(s.function)
+    elif isinstance(s, Load | MatrixLoad):
+        yield s.access
 
 
 class _Slice:

@@ -63,6 +63,8 @@ INSTRUCTIONS: Final = {"truediv": 8.0, "exp": 3.0, "exp2": 2.0, "log": 4.0, "rsq
 """Instructions of operations on f32 that are more than one, about; PTX of sm_80."""
 TOGETHER_BYTES: Final = 3 << 10
 """Shared memory of a warp at which a multiprocessor, of 64 warps and 228 KiB, has room for all its warps."""
+LOADED_BYTES: Final = 3 * TOGETHER_BYTES
+"""The same for what is loaded, whose loads are then under way together, with a third of the warps."""
 Made: TypeAlias = Any
 """A spread value, or a tuple of those that one operation makes."""
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
@@ -239,9 +241,9 @@ class OpenLayouts:
     def _move(self) -> None:
         """The conversions that were put off, those of loads and of one small value between the same barriers."""
         moves, self._moves = self._moves, []
-        loaded = all(isinstance(node.operation, LoadTile) for node, _, _ in moves)
+        most = LOADED_BYTES if all(isinstance(node.operation, LoadTile) for node, _, _ in moves) else TOGETHER_BYTES
         held = sum(bytes_of(node.shape, node.bits) for node, _, _ in moves)
-        if loaded or (self.graph is not None and held <= TOGETHER_BYTES * self.graph.warps):
+        if self.graph is not None and held <= most * self.graph.warps:
             self._move_together(moves)
         else:
             for move in moves:

@@ -168,7 +168,8 @@ def test_copies_of_a_thread_and_of_a_ring_are_waited_for_apart():
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages):
+@pytest.mark.parametrize("stored", [False, True])
+def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages, stored):
     """The matrix unit reads for four warps at once, and one of them releases the stage; threads read for themselves."""
 
     @lego.kernel(grid=1, block=THREADS)
@@ -180,7 +181,12 @@ def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages):
         ta, tb = lego.shared(f16, Row(64, 64), "ta"), lego.shared(f16, Col(64, 64), "tb")
         out, acc, total = lego.shared(f16, Row(64, 64), "out"), lego.accumulator(f32, 64, 16), lego.register(f32, 0.0)
         for k in lego.range(4):
-            lego.stage(a, (0, k), ta)
+            if stored:
+                for chunk in lego.unroll(32):
+                    i, j = (chunk * THREADS + t) // 64, t % 64
+                    ta[i, j] = a[i, k * 64 + j] * 2.0
+            else:
+                lego.stage(a, (0, k), ta)
             lego.stage(b, (k, 0), tb)
             lego.barrier()
             lego.mma(ta.part((0, 0), (64, 64)), tb.part((0, column), (64, 16)), acc)
@@ -196,3 +202,58 @@ def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages):
     for machine in (run_kernel, lambda kernel, found: PtxRun(target="sm_90a")(kernel, found, {})):
         after = results(scheduled, machine)
         assert all(np.array_equal(before[name], after[name]) for name in before)
+
+
+@lego.function(inline=False)
+def element(memory, i):
+    return memory[i]
+
+
+@lego.function(inline=False)
+def own_element(memory):
+    return memory[lego.thread_id.x]
+
+
+def scaled(value, written=False):
+    """A product whose left tile threads fill with a value that a called function loads, by `value(w, t)`."""
+
+    @lego.kernel(grid=1, block=THREADS)
+    def kernel(
+        a: lego.Tensor(f16, Row(64, 256)), b: lego.Tensor(f16, Col(256, 64)), y: lego.Tensor(f32, Row(THREADS)),
+        x: lego.Tensor(f32, Row(16, 128)), c: lego.Tensor(f16, Row(64, 64)),
+    ):  # fmt: skip
+        t, column, w = lego.thread_id.x, lego.warp_id * 16, y if written else x.flat()
+        ta, tb = lego.shared(f16, Row(64, 64), "ta"), lego.shared(f16, Col(64, 64), "tb")
+        out, acc = lego.shared(f16, Row(64, 64), "out"), lego.accumulator(f32, 64, 16)
+        for k in lego.range(4):
+            lego.stage(b, (k, 0), tb)
+            for chunk in lego.unroll(32):
+                i, j = (chunk * THREADS + t) // 64, t % 64
+                ta[i, j] = a[i, k * 64 + j] + value(w, t).to(f16)
+            lego.barrier()
+            lego.mma(ta.part((0, 0), (64, 64)), tb.part((0, column), (64, 16)), acc)
+            y[t] = y[t] + 1.0
+            lego.barrier()
+        acc.store(out, at=(0, column))
+        lego.barrier()
+        lego.store_tile(out, c, (0, 0))
+
+    return kernel
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_what_copies_take_from_a_called_function(schedule):
+    require_the_same(scaled(element), schedule)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES[1:])
+def test_what_a_called_function_loads_is_not_written(schedule):
+    with pytest.raises(ScheduleError, match=r"py:\d+: the copies need this element of y, which the kernel writes"):
+        scaled(element, written=True).schedule(schedule).mlir()
+
+
+def test_a_called_function_of_copies_reads_no_id():
+    kernel = scaled(lambda w, t: own_element(w))
+    require_the_same(kernel, SCHEDULES[2])
+    with pytest.raises(ScheduleError, match=r"py:\d+: the copies call a function that reads the id of its thread"):
+        kernel.schedule(SCHEDULES[1]).mlir()
