@@ -21,7 +21,7 @@ from lego_mlir.hardware.devices import reference
 COMPARE_SLOTS: Final = 2.0
 """A comparison and a selection."""
 SHUFFLE_SLOTS: Final[float] = reference("layouts")["shuffle"]
-EXCHANGE_SLOTS: Final = {"register": 0.0, "lane": SHUFFLE_SLOTS, "warp": 2.5}
+EXCHANGE_SLOTS: Final = {"register": 0.0, "lane": SHUFFLE_SLOTS, "warp": 6.0}
 """What brings the other element of a pair: nothing, a shuffle, a store and a load."""
 
 
@@ -96,4 +96,4 @@ def _in_lanes(layout: LinearLayout, axis: int) -> AxisBits:
 
 def _moved(words: float) -> float:
     """About the slots of a conversion through shared memory."""
-    return 2.5 * words + BARRIER_SLOTS
+    return 4 * words + BARRIER_SLOTS

@@ -8,7 +8,7 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | store | 3 a line, 1/4 a request, 1/4 a sector; 50 for a sector written in part, 4 for a mask |
 | map | its instructions for each register |
 | scan, sort, gather | `axis_costs` |
-| reduction | combinations, 4 a shuffle, and the exchange between warps by its plan |
+| reduction | combinations, 4 a shuffle, and the exchange between warps by its plan, with addresses |
 | product | 8 for each `mma.sync` of 16 x 8, and 3 where words of a are moved to it; wavefronts of shared operands |
 | product by `wgmma` | half of both |
 | load into shared memory | the load of whole lines, and a wavefront a line |
@@ -106,7 +106,7 @@ WIDENING_SLOTS: Final[int] = FITTED["widening"]
 MOVE_SLOTS: Final[float] = FITTED["move"]
 """The words of a that are moved to where `mma.sync` takes them, for wide loads leave them next to others of a row."""
 ADDRESS_SLOTS: Final[float] = FITTED["addresses"]
-"""The addresses of both sides of a conversion through shared memory, once in a kernel."""
+"""The addresses of both sides of an exchange through shared memory, once in a kernel."""
 TURN_SLOTS: Final[float] = FITTED["turn"]
 """The second barrier of a conversion in a loop, before its stores: no warp begins a turn before all have loaded."""
 WAIT_SLOTS: Final[float] = FITTED["wait"]
@@ -205,7 +205,7 @@ def operation_slots(
             if found.crosses_warps and not node.uniform:
                 return IMPOSSIBLE
             exchange = MOVED_SLOTS * found.requests + WAVEFRONT_SLOTS * found.wavefronts
-            barriers = BARRIER_SLOTS if found.crosses_warps else 0
+            barriers = BARRIER_SLOTS + ADDRESS_SLOTS if found.crosses_warps else 0
             share = n / state.in_sizes["register"]
             wide = values * max(1, node.bits // WORD_BITS)
             return share * (found.combinations + wide * (SHUFFLE_SLOTS * found.shuffles + exchange)) + barriers
@@ -246,13 +246,14 @@ def _along_slots(node: TileNode, operation: AlongTile, state: LinearLayout, grap
         return IMPOSSIBLE
     if graph is not None and graph.warps != state.in_sizes["warp"] and axis_bits(state, axis) is None:
         return IMPOSSIBLE
+    addresses = ADDRESS_SLOTS if crosses_warps(state, axis) else 0.0
     match operation.kind:
         case "scan":
-            return scan_slots(state, axis, values, bits)
+            return addresses + scan_slots(state, axis, values, bits)
         case "sort":
-            return sort_slots(state, axis, values, bits)
+            return addresses + sort_slots(state, axis, values, bits)
         case _:
-            return flip_slots(state, axis, bits)
+            return addresses + flip_slots(state, axis, bits)
 
 
 def _pieces(node: TileNode, depth_bits: int, state: LinearLayout, warps: int) -> float:
