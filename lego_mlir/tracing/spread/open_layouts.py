@@ -93,8 +93,9 @@ class OpenLayouts:
         """The layouts of the second run."""
         layouts = cls(tracer, choice.alternatives.graph, choice)
         for node, value in choice.values.items():
-            for needed in value.needed if isinstance(node.operation, MultiplyTiles) else ():
-                layouts._ordered |= ordered_operands(node, node.operation, needed)
+            if isinstance(product := node.operation, MultiplyTiles):
+                for needed in value.needed:
+                    layouts._ordered |= ordered_operands(node, product, needed)
         return layouts
 
     @property
@@ -253,7 +254,7 @@ class OpenLayouts:
         """Conversions between the same barriers, operands of products in the order in which these take registers."""
         moved, pairs, in_order = [], [], []
         for node, source, target in moves:
-            value = self._values[node][source]
+            value: Made = self._values[node][source]
             if isinstance(value, tuple):
                 self._values[node][target] = _as(value, target, node.shape)
                 continue
