@@ -560,7 +560,7 @@ def test_a_cached_kernel_needs_no_mlir(tmp_path):
 
 
 def test_the_processor_is_known_without_proc(monkeypatch, tmp_path):
-    asked = cpu.processor.__wrapped__
+    asked = cpu.features.__wrapped__
     (tmp_path / "cpuinfo").write_text("processor\t: 0\ncpu family\t: 6\n\nflags\t\t: of the next one\n")
     monkeypatch.setattr(cpu, "CPU_INFO", tmp_path / "cpuinfo")
     by_llvm = asked()
