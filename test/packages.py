@@ -33,8 +33,9 @@ import sys, lego_mlir
 (kernel,) = lego_mlir.load_kernels(sys.argv[1]).values()
 assert "site-packages" in lego_mlir.__file__, lego_mlir.__file__
 print("loaded", kernel)
+def nothing(): pass
 try:
-    lego_mlir.kernel
+    lego_mlir.kernel(grid=1, block=32)(nothing).mlir()  # declared without them, and traced with them
 except lego_mlir.errors.DependencyError as error:
     print("refused:", error)
 else:
