@@ -272,7 +272,8 @@ def without_a_product(a, b, n, c):
 
 def column_stores(k, a, b, ta, tb, acc):
     lego.stage(a, (0, k), ta)
-    tb[0, lego.thread_id.x] = b[k, lego.thread_id.x]
+    for j in lego.unroll(BK):
+        tb[j, lego.thread_id.x] = b[k + j, lego.thread_id.x]
     lego.barrier()
     multiply(ta, tb, acc)
     lego.barrier()

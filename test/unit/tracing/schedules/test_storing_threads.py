@@ -181,6 +181,8 @@ def twice(a, ta, i, j, step):
 def of_some_threads(a, ta, i, j, step):
     with lego.when(i < 100):
         ta.store(a.load(i, step * BK + j, width=8), i, j)
+    with lego.when(i >= 100):
+        ta.store(0.0, i, j, width=8)
 
 
 def one_by_one(a, ta, i, j, step):
