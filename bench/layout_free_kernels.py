@@ -356,8 +356,11 @@ def grouped_gemm(groups: int, m: int, n: int, k: int) -> LayoutFree:
     return _product("grouped_gemm", m, n, k, f16, groups)
 
 
-INT4_TILES = ((128, 128, 8), (128, 64, 4), (64, 128, 4))
+INT4_TILES = ((128, 128, 8), (128, 64, 4), (64, 128, 4), (128, 256, 8))
 """Rows and columns of a block of `int4_gemm`, and its warps: the fastest counts."""
+INT4_SCHEDULES = (
+    "warps, pipeline(stages=3)", "warps, pipeline(stages=4)", "warps, pipeline(stages=3), roles",
+)  # fmt: skip
 
 
 def _int4_product(m: int, n: int, k: int, tile: tuple[int, int, int]) -> Any:
@@ -394,7 +397,7 @@ def int4_gemm(m: int, n: int, k: int) -> LayoutFree:
         numbers = np.stack([even, odd], -1).reshape(n, k)
         return {"c": g["a"].astype(np.float32) @ numbers.T.astype(np.float32)}
 
-    return LayoutFree(first, inputs, expected, 1e-2, others=tuple(others))
+    return LayoutFree(first, inputs, expected, 1e-2, INT4_SCHEDULES, tuple(others))
 
 
 ATTENTION_TILES = ((128, 64, 8), (128, 128, 8), (128, 64, 4), (64, 64, 4))
