@@ -129,6 +129,23 @@ def test_each_value_of_a_size_has_a_kernel(n):
     assert f"constant {n[1]} : index" in special.kernel.mlir()
 
 
+def test_a_size_of_zero_runs_the_kernel_for_all_sizes():
+    empty = lego.size("E", min=0)
+
+    @lego.kernel(grid=lego.cdiv(N, 32), block=32, specialise=("E",))
+    def sums(x: lego.Tensor(f32, Row(N, empty)), y: VECTOR):
+        i = lego.block_id[0] * 32 + lego.thread_id[0]
+        with lego.when(i < N):
+            total = lego.register(f32(0))
+            for k in lego.range(empty):
+                total.set(total + x[i, k])
+            y[i] = total
+
+    np.testing.assert_array_equal(sums(np.ones((5, 0), np.float32)), np.zeros(5))
+    assert not any(dict(facts.numbers) for facts in sums.calls.special)
+    np.testing.assert_array_equal(sums(np.ones((5, 3), np.float32)), np.full(5, 3))
+
+
 def test_in_the_emulator():
     @lego.kernel(grid=2, block=32, specialise=("a",))
     def scale(a: f32, x: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64))):
