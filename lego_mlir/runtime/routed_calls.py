@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.runtime import binding, calls
 from lego_mlir.runtime.calls import Calls, TracedKernelCalls
-from lego_mlir.runtime.plans import stored_number
+from lego_mlir.runtime.plans import number
 from lego_mlir.tracing.definition.fixed_arguments import optional_names, specialised_numbers
 
 if TYPE_CHECKING:
@@ -86,17 +86,16 @@ class RoutedCalls(TracedKernelCalls):
         return found, there, {n: value for n, value in named.items() if n not in found.kernel.arguments_fixed}
 
     def _numbers(self, values: Mapping[str, Given], names: frozenset[str]) -> dict[str, Fixed]:
-        """The numbers among the values. Raises UsageError for one that is not of its type."""
-        arguments = [a for a in self.host_entry.arguments if a.name in names and type(values.get(a.name)) in _NUMBERS]
-        for argument in arguments:
-            stored_number(self.host_entry, argument, values[argument.name])
-        return {argument.name: values[argument.name] for argument in arguments}
+        """The numbers among the values, each in its type. Raises UsageError for one that is not of it."""
+        entry = self.host_entry
+        arguments = [a for a in entry.arguments if a.name in names and type(values.get(a.name)) in _NUMBERS]
+        return {a.name: number(entry, a, values[a.name]).item() for a in arguments}
 
     def _calls_of(self, known: Mapping[str, Fixed]) -> TracedKernelCalls | None:
         """The calls for some arguments; None without any, and for further numbers than are kept."""
         key = frozenset((name, repr(value)) for name, value in known.items())
         if key and key not in self.fixed:
-            with_numbers = sum(any(value != "None" for _, value in other) for other in self.fixed)
+            with_numbers = sum(any(value != "None" for _, value in other) for other in list(self.fixed))
             if with_numbers >= calls.SPECIAL and any(value is not None for value in known.values()):
                 return None
             self.fixed[key] = TracedKernelCalls(self.kernel.fixed(**known), self.script, self.parameters)

@@ -40,8 +40,8 @@ def _in_function(text: str) -> str:
             place, word, mask = found
             lines[place] = None
             line = f"\tlop3.b32 \t{changed[2]}, {word}, {mask}, {changed[4]}, {FUNCTIONS[changed[1]]};"
-        written = _WRITTEN.match(line)
-        for register in _REGISTER.findall(written[1]) if written is not None else ():
+        written = _WRITTEN.match(line)  # a line of inline assembly may write any register that it has
+        for register in set(_REGISTER.findall(line if written is None else written[1])):
             masked = {name: known for name, known in masked.items() if register not in (name, known[1])}
         if (match := _MASKED.fullmatch(line)) is not None and uses[match[1]] == 2 and match[1] != match[2]:
             masked[match[1]] = len(lines), match[2], match[3]

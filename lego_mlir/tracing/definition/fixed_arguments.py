@@ -85,11 +85,16 @@ def _holds(dtype: DType, value: object) -> bool:
 
 
 def _rounded(value: float, dtype: DType) -> float:
-    """A number in its type, infinity where it is beyond."""
+    """A number in its type as a call passes it: infinity where it is beyond, and of f8 the largest number."""
     if not dtype.is_float:
         return int(value)
     import numpy
 
+    if dtype.is_f8:
+        import ml_dtypes
+
+        most = float(ml_dtypes.finfo(dtype.numpy).max)
+        value = value if value != value else max(-most, min(most, value))
     with numpy.errstate(over="ignore"):
         return float(numpy.asarray(value).astype(dtype.numpy))
 

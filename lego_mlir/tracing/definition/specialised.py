@@ -41,12 +41,15 @@ class SizeFacts:
 
     @classmethod
     def of(cls, sizes: tuple[Size, ...], values: Mapping[str, int], named: Collection[str] = ()) -> SizeFacts:
-        """The facts of a launch: numbers are 1 and those `named`. A size that others are related to keeps its name."""
+        """The facts of a launch: numbers are 1 and those `named`, but for 0, which is no size of a layout.
+
+        A size that others are related to keeps its name.
+        """
         related = {s.name for size in sizes for other in (size.below, size.equals) if other is not None
                    for s in (size, *other.free_symbols)}  # fmt: skip
         known = {size.name: size for size in sizes if size.name in values}
         own = {n: size for n, size in known.items() if n not in related and size.max != size.min}
-        numbers = {n: values[n] for n in own if values[n] == 1 or n in named}
+        numbers = {n: values[n] for n in own if values[n] == 1 or (n in named and values[n] > 0)}
         multiples = (n for n, size in known.items() if values[n] % DIVISOR == 0 and size.multiple_of % DIVISOR)
         return cls(frozenset(numbers.items()), frozenset(multiples) - frozenset(numbers))
 

@@ -28,8 +28,17 @@ from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 from lego_mlir.tracing.definition.kernel import Kernel
 from lego_mlir.tracing.schedules.own_numbers import OwnNumbers
 from lego_mlir.tracing.schedules.rings import last_ring
-from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, stored_by, words_in
-from lego_mlir.tracing.schedules.sides import copies_of, differing, meets, phases_of, require_copies, side_of, slice_of
+from lego_mlir.tracing.schedules.scheduled import Scheduled, refused, words_in
+from lego_mlir.tracing.schedules.sides import (
+    copies_of,
+    differing,
+    filled_rings,
+    meets,
+    phases_of,
+    require_copies,
+    side_of,
+    slice_of,
+)
 from lego_mlir.tracing.trace.marks import (
     COPIES,
     PRODUCTS,
@@ -327,8 +336,7 @@ def _loaded(trace: KernelTrace) -> int:
 
 def _loads_stages(trace: KernelTrace) -> bool:
     """Whether threads load elements of a stage themselves, so that each of their warps has to release it."""
-    rings = {mark.tile.buffer.name for _, mark in words_in(trace.body, RingCopy)}
-    rings |= {name for word, _ in words_in(trace.body, OnSide) for s in word.then for name in stored_by(s)}
+    rings = filled_rings(trace.body)
     words = (s for kind in (TileProduct, RingCopy) for s, _ in words_in(trace.body, kind))
     inside = {id(s) for word in words for s in statements_in((word,))}
     return any(

@@ -318,7 +318,7 @@ class _Pipelined(Replay):
         if id(loop) not in self.loops:
             super().loop(loop)
             return
-        kept = self._meets_in(loop.body)
+        kept = self._meets_in(loop.body) or not self.staged.waits_for_none(loop)
         if not kept and self._meets_around(loop):
             barrier()
         self.inside = loop

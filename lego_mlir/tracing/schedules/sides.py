@@ -8,7 +8,7 @@ barrier of the cluster is on no side: all threads meet there, between two phases
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import sympy
@@ -236,7 +236,7 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
         for inner in statements_in(s.then)
     }
     computed = kept - words
-    copied = {mark.tile.buffer.name for _, mark in words_in(body, RingCopy)}
+    copied = filled_rings(body)
     for s in statements_in(body):
         if id(s) not in computed or isinstance(s, If | For | While):
             continue
@@ -255,6 +255,15 @@ def require_copies(trace: KernelTrace, body: tuple[Statement, ...], kept: set[in
             )
         if isinstance(s, TileLoad) or loaded & copied:
             raise refused(s.source, "the copies need an element of a tile that they fill; read it from the tensor")
+
+
+def filled_rings(body: Iterable[Statement]) -> set[str]:
+    """The names of the tiles whose stages the copies fill: copies of whole tiles, and copies and stores of threads."""
+    body = tuple(body)
+    whole = {mark.tile.buffer.name for _, mark in words_in(body, RingCopy)}
+    own = [s for kind in (OnSide, ThreadCopies) for word, _ in words_in(body, kind) for s in word.then]
+    copied = {s.target.buffer.name for s in own if isinstance(s, AsyncCopy)}
+    return whole | copied | {name for s in own for name in stored_by(s)}
 
 
 def _loads_of(s: Statement) -> Iterator[TensorAccess]:

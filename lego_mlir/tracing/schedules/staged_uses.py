@@ -14,7 +14,7 @@ are rings if nothing else touches them; others stay as they are.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, TypeGuard
 
 from lego_mlir.tracing.schedules.scheduled import shared_in, words_in
 from lego_mlir.tracing.trace.marks import StagedTile, TileProduct
@@ -39,6 +39,7 @@ class StagedUses:
     """The staged `loops` of a trace, by the ids of their statements, and the names of their `tiles`."""
 
     def __init__(self, trace: KernelTrace) -> None:
+        self._body = trace.body
         self.operands = {r.buffer.name for _, p in words_in(trace.body, TileProduct) for r in (p.a, p.b)}
         self._copied = self._only_copied(trace)
         loops = [s for s in trace.statements() if isinstance(s, For)]
@@ -64,12 +65,15 @@ class StagedUses:
         return [n for n, s in enumerate(body) if self.used(s) & self.tiles and not self.written(s)]
 
     def waits_for_none(self, loop: For) -> bool:
-        """Whether the groups of a staged loop's copies have no copy but those of its tiles."""
-        inside = tuple(statements_in(loop.body))
-        of_tiles = {
-            id(s) for s in inside if isinstance(s, AsyncCopy) and s.target.buffer.name in self.tiles
-        }  # fmt: skip
-        return not any(isinstance(s, AsyncCopy) and id(s) not in of_tiles for s in inside)
+        """Whether no copy but those of tiles may be in flight in a staged loop, of its own or from before."""
+        in_flight = False
+        for top in self._body:
+            inside = tuple(statements_in((top,)))
+            in_flight |= any(isinstance(s, AsyncCopy) and s.target.buffer.name not in self.tiles for s in inside)
+            if any(s is loop for s in inside):
+                return not in_flight
+            in_flight &= not _waits_for_all(top)
+        return not in_flight
 
     def _is_staged(self, loop: For) -> bool:
         products = {n for s in loop.body if _is_product(s) for n in self.used(s)}
@@ -107,9 +111,13 @@ def _filled(statements: Iterable[Statement]) -> set[str]:
     return copies | {mark.tile.buffer.name for _, mark in words_in(tuple(statements), StagedTile)}
 
 
-def is_group(statement: Statement) -> bool:
+def is_group(statement: Statement) -> TypeGuard[MlirOperation]:
     """Whether a statement ends a group of asynchronous copies, or waits for one."""
     return isinstance(statement, MlirOperation) and statement.name in _GROUPS
+
+
+def _waits_for_all(statement: Statement) -> bool:
+    return is_group(statement) and dict(statement.attributes).get("n") == "0 : i32"
 
 
 def _is_product(statement: Statement) -> bool:

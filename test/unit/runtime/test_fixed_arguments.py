@@ -5,7 +5,7 @@ import pytest
 from launching import launch_emulated
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, f32, i1, i32
+from lego_mlir import Row, f8e4m3fn, f8e5m2, f16, f32, i1, i32
 from lego_mlir.errors import TraceError, UsageError
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.proofs.claims import kernel_claims
@@ -54,6 +54,19 @@ def test_results_are_those_of_the_kernel_for_all_numbers(slope, shift, clamped):
         for found in (kernel(*given), kernel(*given, check=True), kernel.prepare(*given)()):
             np.testing.assert_array_equal(found, want)
     assert [len(c.kernel.signature) for c in kernel.calls.fixed.values()] == [4]
+
+
+@pytest.mark.parametrize("dtype", [f8e4m3fn, f8e5m2])
+@pytest.mark.parametrize("value", [0.3, -0.0, -0.59374999999995, 464.0, 465.0, -1e9, float("inf"), float("nan")])
+def test_numbers_beyond_f8_are_the_largest_as_in_other_calls(dtype, value):
+    def found(specialise):
+        @lego.kernel(grid=1, block=32, specialise=specialise)
+        def widened(a: dtype, y: lego.Tensor(f32, Row(32))):
+            y[lego.thread_id[0]] = a.to(f32)
+
+        return widened(value)
+
+    np.testing.assert_array_equal(found(("a",)), found(False))
 
 
 def test_each_value_has_one_kernel_up_to_a_number(monkeypatch):
@@ -114,6 +127,23 @@ def test_each_value_of_a_size_has_a_kernel(n):
     ((facts, special),) = kernel.calls.special.items()
     assert ("K", n[1]) in facts.numbers
     assert f"constant {n[1]} : index" in special.kernel.mlir()
+
+
+def test_a_size_of_zero_runs_the_kernel_for_all_sizes():
+    empty = lego.size("E", min=0)
+
+    @lego.kernel(grid=lego.cdiv(N, 32), block=32, specialise=("E",))
+    def sums(x: lego.Tensor(f32, Row(N, empty)), y: VECTOR):
+        i = lego.block_id[0] * 32 + lego.thread_id[0]
+        with lego.when(i < N):
+            total = lego.register(f32(0))
+            for k in lego.range(empty):
+                total.set(total + x[i, k])
+            y[i] = total
+
+    np.testing.assert_array_equal(sums(np.ones((5, 0), np.float32)), np.zeros(5))
+    assert not any(dict(facts.numbers) for facts in sums.calls.special)
+    np.testing.assert_array_equal(sums(np.ones((5, 3), np.float32)), np.full(5, 3))
 
 
 def test_in_the_emulator():

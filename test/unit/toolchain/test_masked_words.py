@@ -15,6 +15,7 @@ LOP = "\tlop3.b32 \t%r3, %r1, 15, 64, 234;"
 @pytest.mark.parametrize(
     "between",
     ["\tmov.b32 \t%r1, 4;", "\tld.shared.v2.b32 \t{%r0, %r1}, [%r9];", "$L__BB0_1:", "\t@%p1 bra \t$L__BB0_2;",
+     "\tmov.b32 %r1, 4;", "\t{ .reg .b32 tmp; mov.b64 \t{tmp, %r1}, %rd1; }", "\t\t{%r0, %r1},",
      "\tadd.s32 \t%r4, %r2, 1;", "}\n\tmov.b32 \t%r7, 1;", "\tshfl.sync.idx.b32 \t%r1|%p1, %r5, 0, 31, -1;"],
 )  # fmt: skip
 def test_what_changes_the_word_or_needs_the_mask_alone(between):

@@ -168,8 +168,8 @@ def test_copies_of_a_thread_and_of_a_ring_are_waited_for_apart():
 
 
 @pytest.mark.parametrize("stages", [2, 3])
-@pytest.mark.parametrize("stored", [False, True])
-def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages, stored):
+@pytest.mark.parametrize("filled", ["staged", "stored", "gathered"])
+def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages, filled):
     """The matrix unit reads for four warps at once, and one of them releases the stage; threads read for themselves."""
 
     @lego.kernel(grid=1, block=THREADS)
@@ -181,10 +181,14 @@ def test_each_warp_releases_a_stage_of_which_it_loads_elements(stages, stored):
         ta, tb = lego.shared(f16, Row(64, 64), "ta"), lego.shared(f16, Col(64, 64), "tb")
         out, acc, total = lego.shared(f16, Row(64, 64), "out"), lego.accumulator(f32, 64, 16), lego.register(f32, 0.0)
         for k in lego.range(4):
-            if stored:
+            if filled == "stored":
                 for chunk in lego.unroll(32):
                     i, j = (chunk * THREADS + t) // 64, t % 64
                     ta[i, j] = a[i, k * 64 + j] * 2.0
+            elif filled == "gathered":
+                lego.copy_async(a, ta, at=lambda r, k=k: (63 - r, k * 64))
+                lego.commit_copies()
+                lego.wait_copies()
             else:
                 lego.stage(a, (0, k), ta)
             lego.stage(b, (k, 0), tb)
@@ -257,3 +261,27 @@ def test_a_called_function_of_copies_reads_no_id():
     require_the_same(kernel, SCHEDULES[2])
     with pytest.raises(ScheduleError, match=r"py:\d+: the copies call a function that reads the id of its thread"):
         kernel.schedule(SCHEDULES[1]).mlir()
+
+
+@pytest.mark.parametrize("rest", ["ahead", "roles"])
+@pytest.mark.parametrize("gathered", [False, True])
+def test_copies_that_need_an_element_of_their_tile_are_refused(gathered, rest):
+    @lego.kernel(grid=1, block=THREADS)
+    def kernel(x: lego.Tensor(i32, Row(20, 128), range=(0, 4)), y: lego.Tensor(i32, Row(THREADS))):
+        t, acc, row = lego.thread_id.x, lego.register(i32, 0), lego.register(i32, 0)
+        tile = lego.shared(i32, Row(16, 32), "tile")
+        for k in lego.range(3):
+            first = lego.index(row.get(), range=(0, 4))
+            lego.copy_async(
+                x, tile, at=(lambda r, k=k, first=first: (r + first, k * 32)) if gathered else (first, k * 32)
+            )
+            lego.commit_copies()
+            lego.wait_copies()
+            lego.barrier()
+            row.set(tile[0, 0] & 3)
+            acc += tile[t % 16, t % 32]
+            lego.barrier()
+        y[t] = acc
+
+    with pytest.raises(ScheduleError, match="the copies need an element of a tile that they fill"):
+        kernel.schedule(f"pipeline(stages=2), {rest}")

@@ -138,3 +138,29 @@ def test_copies_go_on_with_their_registers_in_the_next_loop(schedule, threads):
         memories = {"x": X, "rows": rows, "y": np.zeros(threads, np.float32)}
         assert machine(kernel.schedule(schedule), memories).faults == []
         np.testing.assert_array_equal(memories["y"], wanted)
+
+
+@pytest.mark.parametrize("schedule", ["pipeline(stages=2)", "pipeline(stages=3), roles"])
+@pytest.mark.parametrize("place", ["late", "end"])
+def test_a_wait_of_the_loop_for_copies_from_before_it_stays(place, schedule):
+    @lego.kernel(grid=1, block=THREADS)
+    def kernel(
+        x: lego.Tensor(f32, Row(32, 256)), z: lego.Tensor(f32, Row(4, 32)), y: lego.Tensor(f32, Row(THREADS)),
+    ):  # fmt: skip
+        t, acc = lego.thread_id.x, lego.register(f32, 0.0)
+        tile, held = lego.shared(f32, Row(32, 32), "tile"), lego.shared(f32, Row(4, 32), "held")
+        lego.copy_async(z, held)
+        lego.commit_copies()
+        for k in lego.range(STEPS):
+            lego.copy_async(x, tile, at=(0, k * 32))
+            lego.commit_copies()
+            lego.wait_copies()
+            lego.barrier()
+            acc += tile[t % 32, t // 32]
+            if place == "late":
+                acc += held[(t // 32 + 1) % 4, t % 32]
+            lego.barrier()
+        y[t] = acc + held[(t // 32 + 1) % 4, t % 32]
+
+    before, after = results(kernel), results(kernel.schedule(schedule))
+    assert np.array_equal(before["y"], after["y"])
