@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Container, Iterable, Iterator
 from functools import update_wrapper
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from lego_mlir.aliases import Expr
 from lego_mlir.errors import ScheduleError
@@ -35,6 +35,9 @@ from lego_mlir.tracing.trace.trace import (
     statements_in,
 )
 from lego_mlir.tracing.trace.tracer import Tracer, record
+
+if TYPE_CHECKING:
+    from lego_mlir.engine.layout_choice import LayoutChoice
 
 Mark = TypeVar("Mark")
 
@@ -69,6 +72,11 @@ class Scheduled(Kernel):
         self.cluster = origin.cluster if rewriter.cluster is None else rewriter.cluster
         self.origin, self.rewriter = origin, rewriter
         self.schedules = (*origin.schedules, schedule) if schedule else origin.schedules
+
+    @property
+    def layout_choice(self) -> LayoutChoice | None:
+        """The layouts that were chosen for the tiles of the kernel that is scheduled."""
+        return self.origin.layout_choice
 
     def completed(self, trace: KernelTrace) -> KernelTrace:
         """Room for shared tiles is judged where the kernel is compiled: a later schedule may make room."""
