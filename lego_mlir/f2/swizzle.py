@@ -187,10 +187,10 @@ def _word(a: _Side, b: _Side, count: int) -> tuple[int, ...]:
     return tuple([*(r for r in b.registers if r and r in held), *b.registers][:count])
 
 
-def _stored_together(a: _Side, b: _Side, row: Sequence[int]) -> tuple[int, ...]:
-    """The first elements of a row that registers of a lane of A hold, apart from all lanes and warps."""
-    held, apart = Echelon(a.registers), independent(row, (*a.fixed(), *b.fixed()))
-    return tuple(takewhile(lambda element: element in held and element in apart, row))
+def _stored_together(a: _Side, b: _Side, elements: Sequence[int]) -> tuple[int, ...]:
+    """The first of some elements that registers of a lane of A hold, apart from all lanes and warps."""
+    held, apart = Echelon(a.registers), independent(elements, (*a.fixed(), *b.fixed()))
+    return tuple(takewhile(lambda element: element in held and element in apart, elements))
 
 
 def _checked(source: LinearLayout, target: LinearLayout, bits: int) -> LinearLayout:
@@ -212,11 +212,10 @@ def _common_registers(a: _Side, b: _Side, most: int, in_order: bool) -> tuple[in
 
     In order they are B's first bases.
     """
+    if in_order:
+        return _stored_together(a, b, b.registers)[:most]
     both = intersection(a.registers, b.registers)
     inside = Echelon(both)
-    if in_order:
-        first = [*takewhile(lambda c: c in inside, b.registers)]
-        return (*takewhile(lambda c: c in first, independent(first, (*a.fixed(), *b.fixed()))),)[:most]
     candidates = [*(c for c in a.registers if c and c in inside), *both]
     return independent(candidates, (*a.fixed(), *b.fixed()))[:most]
 
