@@ -19,7 +19,7 @@ tensor is copied without those outside, which threads set to zero once in all st
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -39,7 +39,7 @@ from lego_mlir.tracing.schedules.rings import StageCounter, TileRing
 from lego_mlir.tracing.schedules.scheduled import Scheduled, ordered_in, refused, shared_in, words_in, written_in
 from lego_mlir.tracing.schedules.side_by_side import SideBySide, side_by_side
 from lego_mlir.tracing.schedules.sides import side_of
-from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group
+from lego_mlir.tracing.schedules.staged_uses import StagedUses, is_group, outside_copies
 from lego_mlir.tracing.schedules.whole_fills import missing
 from lego_mlir.tracing.trace.dtypes import f32
 from lego_mlir.tracing.trace.marks import (
@@ -270,7 +270,7 @@ class _Pipelined(Replay):
         for staged in self.loops.values():
             filled = {
                 s.target.buffer if isinstance(s, AsyncCopy) else s.access.buffer: s.source
-                for s in reversed(list(_alone(staged.body))) if isinstance(s, Store | AsyncCopy)
+                for s in reversed(list(outside_copies(staged.body))) if isinstance(s, Store | AsyncCopy)
             }  # fmt: skip
             for tile in (tile for tile in filled if tile.name in self.tiles):
                 self._require_one_turn(staged, tile)
@@ -570,7 +570,7 @@ class _Pipelined(Replay):
         return replace(found, mask=access.mask, by_warp=access.by_warp, source=access.source)
 
     def _meets_in(self, body: Sequence[Statement]) -> bool:
-        """Whether the body's barriers may be needed: by memory that is written, is no ring, nor ordered by a word."""
+        """Whether the body's barriers may be needed: by memory that is written and that no ring or word orders."""
         ordered = {id(s) for word, _ in words_in(body, CopyOut) for s in statements_in((word,))}
         return any(
             ordered_in(s, self.stored) - self.tiles
@@ -591,12 +591,6 @@ def _ahead_of(tensor: Buffer, store: Statement) -> str:
         f"{tensor.name} is written by this kernel ({where}), and copies run ahead of it; write the result to another "
         "tensor"
     )
-
-
-def _alone(body: Sequence[Statement]) -> Iterator[Statement]:
-    """The statements of a body outside of copies of whole tiles."""
-    copies = {id(s) for w, _ in words_in(body, StagedTile) for s in statements_in(w.then)}
-    return (s for s in statements_in(tuple(body)) if id(s) not in copies)
 
 
 def _is_single(statement: Statement) -> bool:

@@ -13,7 +13,7 @@ are rings if nothing else touches them; others stay as they are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeGuard
 
 from lego_mlir.tracing.schedules.scheduled import shared_in, words_in
@@ -83,10 +83,8 @@ class StagedUses:
 
     def _copies(self, loop: For) -> set[str]:
         """The tiles that a statement of a loop's body copies, and another one of it uses."""
-        fills = [
-            s for s in loop.body if isinstance(s, AsyncCopy) or (isinstance(s, If) and isinstance(s.mark, StagedTile))
-        ]
-        direct = [s for s in loop.body if s not in fills and not any(words_in((s,), TileProduct))]
+        fills = [s for s in loop.body if _is_copy(s)]
+        direct = [s for s in loop.body if not _is_copy(s) and not any(words_in((s,), TileProduct))]
         return _filled(fills) & {n for s in direct for n in shared_in(s)}
 
     def _only_copied(self, trace: KernelTrace) -> set[str]:
@@ -96,13 +94,28 @@ class StagedUses:
         found = {n for loop in loops for n in self._copies(loop)}
         found = set() if stores & self.operands else found
         inside = {id(s) for loop in loops for s in statements_in(loop.body)}
-        copies = {id(s) for w, _ in words_in(trace.body, StagedTile) for s in statements_in(w.then)}
-        copies |= {id(s) for s in trace.statements() if isinstance(s, AsyncCopy)}
+        copies = _in_copies(trace.body) | {id(s) for s in trace.statements() if isinstance(s, AsyncCopy)}
         for s in trace.statements():
             if isinstance(s, For | If) or (id(s) in inside and (id(s) in copies or isinstance(s, Load | MatrixLoad))):
                 continue
             found -= shared_in(s)
         return found - self.operands
+
+
+def outside_copies(body: Sequence[Statement]) -> Iterator[Statement]:
+    """The statements of a body outside of copies of whole tiles."""
+    copies = _in_copies(body)
+    return (s for s in statements_in(tuple(body)) if id(s) not in copies)
+
+
+def _in_copies(body: Iterable[Statement]) -> set[int]:
+    """The identities of the statements of which copies of whole tiles consist."""
+    return {id(s) for word, _ in words_in(body, StagedTile) for s in statements_in(word.then)}
+
+
+def _is_copy(statement: Statement) -> bool:
+    """Whether a statement is a copy of a whole tile or of a thread."""
+    return isinstance(statement, AsyncCopy) or (isinstance(statement, If) and isinstance(statement.mark, StagedTile))
 
 
 def _filled(statements: Iterable[Statement]) -> set[str]:
