@@ -253,7 +253,7 @@ def slots_of(choice: Any) -> float:
     for n, value in choice.values.items():
         for (state, _), needed in zip(value.computed, value.needed, strict=True):
             total += n.weight * operation_slots(n, state, graph, needed)
-        total += sum(converted_slots(n, a, b) for a, b in value.moved)
+        total += sum(converted_slots(n, a, b, choice.alternatives.ordered.get((n, b))) for a, b in value.moved)
     return round(total, 2)
 
 

@@ -21,6 +21,7 @@ from lego_mlir.hardware.devices import reference
 COMPARE_SLOTS: Final = 2.0
 """A comparison and a selection."""
 SHUFFLE_SLOTS: Final[float] = reference("layouts")["shuffle"]
+"""A shuffle of a reduction, a scan or a sort."""
 EXCHANGE_SLOTS: Final = {"register": 0.0, "lane": SHUFFLE_SLOTS, "warp": 6.0}
 """What brings the other element of a pair: nothing, a shuffle, a store and a load."""
 

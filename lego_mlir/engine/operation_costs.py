@@ -15,9 +15,9 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | conversion | its plan: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
-Stores and addresses were fitted to random programs that were timed on an H200, with data in the L2 cache and with one
-block on a multiprocessor; other slots were chosen with a prototype. Masks, products and packed numbers were not timed
-alone.
+Loads, stores, shuffles and exchanges were fitted to random programs that were timed on an H200, with data in memory, in
+the L2 cache, and with one block on a multiprocessor; other slots were chosen with a prototype. Masks, products and
+packed numbers were not timed alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,14 @@ from typing import Final
 
 import numpy as np
 
-from lego_mlir.engine.axis_costs import crosses_warps, flip_slots, gather_slots, scan_slots, sort_slots
+from lego_mlir.engine.axis_costs import (
+    SHUFFLE_SLOTS,
+    crosses_warps,
+    flip_slots,
+    gather_slots,
+    scan_slots,
+    sort_slots,
+)
 from lego_mlir.engine.conversion_bounds import (
     MOVED_SLOTS,
     SHUFFLED_SLOTS,
@@ -87,8 +94,6 @@ REQUEST_SLOTS: Final[float] = FITTED["request"]
 """A load of a warp."""
 SECTOR_SLOTS: Final[float] = FITTED["sector"]
 """A sector of 32 bytes that is loaded."""
-SHUFFLE_SLOTS: Final[float] = FITTED["shuffle"]
-"""A shuffle of a reduction."""
 STORE_LINE_SLOTS: Final[float] = FITTED["store_line"]
 """A line in which a request stores."""
 STORE_REQUEST_SLOTS: Final[float] = FITTED["store_request"]
