@@ -12,7 +12,7 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 
 FEW, MANY, PART = 8, 600, 50
-EMULATED = 8  # every so many-th seed
+EMULATED = 8  # one seed of so many runs in the emulator, too
 
 
 def judge(seed):
