@@ -45,6 +45,13 @@ _KINDS: Final = {
     "generics": ("lego_mlir.tracing.definition.generic", "GenericKernel"),
     "tunables": ("lego_mlir.tuning.tunable", "Tunable"),
 }
+_NOT_PYTHON: Final = {
+    ".mlir": "modules are read by the commands analyze, check, compile, run and sanitize",
+    ".ptx": "PTX is read by the command sanitize",
+    ".cu": "CUDA C++ is read by the command sanitize",
+    ".safetensors": "weights are read by lego-mlir check --format and lego-mlir convert",
+}
+"""What reads the files with these endings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,12 +249,14 @@ def _read(path: Path) -> bytes:
 def _compiled(path: Path, source: bytes) -> CodeType:
     try:
         return compile(source, str(path), "exec", dont_inherit=True)  # or this file's __future__ applies too
-    except SyntaxError as error:
+    except (SyntaxError, ValueError) as error:
+        if path.suffix in _NOT_PYTHON:
+            raise SpecError(f"{path}: a spec is a Python file; {_NOT_PYTHON[path.suffix]}") from error
+        if not isinstance(error, SyntaxError):
+            raise SpecError(f"{path}: not a Python file ({error})") from error
         shown = f"\n  {error.text.strip()}" if error.text else ""
         where = f"{path}:{error.lineno}" if error.lineno else str(path)
         raise SpecError(f"{where}: syntax error: {error.msg}{shown}") from error
-    except ValueError as error:
-        raise SpecError(f"{path}: not a Python file ({error})") from error
     except (RecursionError, MemoryError) as error:
         raise SpecError(f"{path}: an expression is nested too deeply to be compiled; assign its parts") from error
 

@@ -94,6 +94,17 @@ def refused(capsys, *arguments):
     return captured.err
 
 
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("x.mlir", "modules are read by the commands analyze, check"), ("m.safetensors", "lego-mlir check --format and")],
+)
+def test_a_file_that_is_no_spec_names_what_reads_it(name, remedy, tmp_path, capsys):
+    path = tmp_path / name
+    path.write_bytes(b"\x02\0\0\0\0\0\0\0{}")
+    assert main(["explain", str(path)]) == BAD_INPUT
+    assert f"{path}: a spec is a Python file; " in (message := capsys.readouterr().err) and remedy in message
+
+
 @pytest.mark.parametrize("why", SPECS)
 def test_a_spec_that_is_wrong(tmp_path, capsys, why):
     text, message = SPECS[why]
