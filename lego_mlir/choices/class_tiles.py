@@ -18,7 +18,7 @@ from functools import lru_cache
 from typing import Final, TypeVar
 
 from lego_mlir.choices import warp_tiles, warpgroup_tiles
-from lego_mlir.choices.product_counts import ProductSize
+from lego_mlir.choices.product_counts import WARPGROUP_ROWS, ProductSize
 from lego_mlir.choices.product_device import ProductDevice
 from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.choices.product_time import product_time
@@ -108,7 +108,7 @@ def _clustered(top: Wanted) -> tuple[ProductTile, ...]:
 
 def by_warpgroups(wanted: Wanted) -> ProductTile:
     """The tile of the class of a product by warpgroups."""
-    top = replace(wanted, m=octave(wanted.m))
+    top = replace(wanted, m=max(octave(wanted.m), WARPGROUP_ROWS))
     tiles = _by_warpgroups(top)
     if wanted.plain and wanted.is_short_and_unaligned:
         tiles += _clustered(top)

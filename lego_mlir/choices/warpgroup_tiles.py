@@ -70,6 +70,8 @@ TRANSPOSED: Final = TileRows(
 """Of transposed products, by their columns, which are the rows of the unit, and rows of C."""
 PARTED: Final = TileRows(((64, range(24, 177, 8)), (128, range(24, 177, 8))), ALONE, (2, 4))
 """Parts of K within a cluster: 8 were slower."""
+PARTED_ROWS: Final = TileRows(((64, range(80, 177, 16)),), ALONE, (2,))
+"""The same of transposed products, by their columns, and rows of C that are all of them."""
 SPLIT: Final = TileRows(((64, range(64, 193, 32)), (128, range(64, 193, 32))), ((1, 1), (2, 1), (1, 2)))
 FEW_ROWS: Final = TileRows(((16, (64, 128)), (32, (64, 128)), (48, (64, 128)), (64, (64, 128))), ALONE, (1, 2, 4))
 """Of transposed products of few rows: K whole or in parts."""
@@ -83,6 +85,7 @@ TRACED_ROWS: Final = 16
 """Rows of a tile are a multiple, as the kernel is traced."""
 MOST_SPLITS: Final = 16
 """Clusters for a tile: the last one reads the sums of all."""
+FEWEST_PARTS: Final = 2
 LEAST_PART: Final = 4
 """Steps along K of a part."""
 SECTOR: Final = SECTOR_BYTES // BYTES
@@ -194,8 +197,7 @@ def choose(
     us = times[found]
     if found.lockstep == 0:
         divided = {
-            tile: wanted.microseconds(tile)
-            * (rules.parted_rows if m > STEP and tile.parts > 1 and bytes_ >= BYTES else 1.0)
+            tile: wanted.microseconds(tile) * parted_gain(tile, wanted)
             for tile in divided_tiles(wanted)
             if tile.n % wanted.unit == 0
         }
@@ -214,6 +216,14 @@ def gain_of(tile: ProductTile, device: ProductDevice) -> float:
     if not (tile.transposed or uneven) or tile.cluster not in PAIRS:
         return 1.0
     return device.choice.shallow_gain if tile.stages < ENOUGH_STAGES else device.choice.newer_gain
+
+
+def parted_gain(tile: ProductTile, wanted: Wanted) -> float:
+    """What the predicted time of parts of K in a cluster is multiplied by, where M has more rows than a unit."""
+    if tile.parts == 1 or wanted.m <= STEP or wanted.bytes_ < BYTES:
+        return 1.0
+    rules, one_row = wanted.device.choice, wanted.m <= tile.m and tile.parts == FEWEST_PARTS
+    return rules.parted_row if one_row else rules.parted_rows
 
 
 def by_two_consumers(tile: ProductTile, wanted: Wanted) -> ProductTile:
@@ -340,13 +350,17 @@ def divided_tiles(wanted: Wanted) -> list[ProductTile]:
 def parted_tiles(wanted: Wanted) -> list[ProductTile]:
     """Divisions of a product of few tiles whose K the blocks of a cluster divide; all blocks run at once."""
     w, found = wanted, []
-    for height, width, _, parts in PARTED.each():
+    ways = [(height, width, parts, False) for height, width, _, parts in PARTED.each()]
+    if w.plain:
+        each = ((height, width, parts, True) for width, height, _, parts in PARTED_ROWS.each())
+        ways += [way for way in each if way[0] - TRACED_ROWS < w.m <= way[0]]
+    for height, width, parts, transposed in ways:
         blocks, reached = -(-w.m // height) * -(-w.n // width) * parts, reached_by(parts, w.device)
-        if not w.device.choice.least_filled * w.device.sms <= blocks <= reached // parts * parts:
-            continue
-        if w.k >= STEP * LEAST_PART * parts:
-            found.append(ringed(w, warpgroup_tile(height, width, 1, group=GROUP // height, parts=parts)))
-    return [tile for tile in found if keeps_sums(tile, w.m, w.layouts) and fits(tile, w)]
+        filled = w.device.choice.least_filled * w.device.sms <= blocks <= reached // parts * parts
+        if filled and w.k >= STEP * LEAST_PART * parts:
+            schedule: Json = {"group": GROUP // height, "parts": parts, "transposed": transposed}
+            found.append(ringed(w, warpgroup_tile(height, width, 1, **schedule)))
+    return [tile for tile in found if keeps_sums(tile, w.m, w.layouts)]
 
 
 def split_tiles(wanted: Wanted) -> list[ProductTile]:

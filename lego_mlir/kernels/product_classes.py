@@ -47,8 +47,8 @@ LARGEST_POSITION: Final = 2**15
 """The largest M, N and K of other classes: positions in the matrices fit 32 bits."""
 TYPES: Final = ("f16", "bf16")
 """Those that mma.sync multiplies."""
-FEWEST_ROWS: Final = 64
-"""Rows of C of one instruction of warpgroups."""
+FAR: Final = 1.5
+"""The predicted time of the kernel of a class, relative to that of exactly these sizes, up to which it is taken."""
 Sizes = tuple[int, int, int]
 
 
@@ -185,16 +185,15 @@ def pipelined_class_of(
 def _of_exact_sizes(
     size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice, fused: FusedParts
 ) -> bool:  # fmt: skip
-    """Whether a product by warpgroups has a kernel of exactly these sizes.
+    """Whether the first call of a product by warpgroups compiles a kernel of exactly these sizes.
 
-    Blocks and clusters that divide K compute one tile each. With fewer rows than an instruction has, a kernel of known
-    sizes copies those alone: rows outside of A, which one for all sizes copies as zeros, took half as long again.
+    Blocks and clusters that divide K compute one tile each, of sizes that are known. Where they are not predicted to be
+    far quicker than the kernel of a class, they come after some calls (`runtime.exact_kernels`): a new M compiles
+    nothing.
     """
     w = _wanted(size, layouts, dtype, result, device, fused)
-    if size[0] < FEWEST_ROWS and (w.bytes_ == 1 or dtype in TYPES):
-        return True
-    tile = warpgroup_tiles.choose(*size, device, layouts, w.bytes_, w.exact, w.fused, w.operands)
-    return tile.parts * tile.splits > 1 or (tile.transposed and size[0] <= warpgroup_tiles.TRANSPOSED_ROWS[-1])
+    exact = warpgroup_tiles.choose(*size, device, layouts, w.bytes_, w.exact, w.fused, w.operands)
+    return FAR * w.microseconds(exact) < w.microseconds(class_tiles.by_warpgroups(w))
 
 
 def class_for(

@@ -275,9 +275,21 @@ def test_few_rows_are_transposed_where_blocks_fill_the_device():
     for m in (1, 16, 48):
         tile = warpgroup_tiles.choose(m, 4096, 4096)
         assert (tile.transposed, tile.n, tile.parts) == (True, 64, 2)
-        assert class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a") is None
         assert not warpgroup_tiles.choose(m, 2560, 8192).transposed
         assert not warpgroup_tiles.choose(m, 4096, 4096, fused=True).transposed
+
+
+def test_few_rows_have_one_class():
+    """A batch that grows from 1 to 64 rows compiles nothing; the exact kernels come after some calls."""
+    found = {class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a") for m in range(1, 65)}
+    assert len(found) == 1 and None not in found
+
+
+@pytest.mark.parametrize("m", [72, 104, 128, 144, 176])
+def test_one_row_of_tiles_divides_k(m):
+    """2 parts of 64 columns took 0.82 to 0.98 of the time of whole sums on an H200, at 4096 x 4096."""
+    tile = warpgroup_tiles.choose(m, 4096, 4096)
+    assert (tile.n, tile.parts, tile.transposed) == (64, 2, True) and m <= tile.m < m + 16
 
 
 def test_a_kernel_with_room_for_another_block():

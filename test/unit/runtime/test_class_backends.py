@@ -172,7 +172,7 @@ def test_threads_compile_a_class_once(device, monkeypatch):
     [
         ((4096, 4096, 4096), "NN", "sm_90a", ProductClass), ((4096, 4096, 4096), "NN", "sm_80", PipelinedClass),
         ((4095, 4096, 4096), "TN", "sm_90a", type(None)), ((4096, 4100, 4096), "NT", "sm_90a", type(None)),
-        ((16, 4096, 4096), "NN", "sm_90a", type(None)), ((2**21, 128, 128), "NN", "sm_90a", type(None)),
+        ((16, 4096, 4096), "NN", "sm_90a", ProductClass), ((2**21, 128, 128), "NN", "sm_90a", type(None)),
         ((40000, 128, 128), "NN", "sm_80", type(None)), ((100, 64, 160), "NT", "sm_90a", PipelinedClass),
     ],
 )  # fmt: skip
@@ -185,7 +185,7 @@ def test_which_products_have_a_class(size, layouts, target, kind):
     [
         ((100, 512, 256), "f8e4m3fn", "bf16", "NT", ProductClass), ((100, 512, 264), "f8e4m3fn", "bf16", "NT", None),
         ((100, 512, 256), "i8", "i32", "NN", None), ((3, 12, 20), "f32", "f32", "NT", ProductClass),
-        ((640, 4096, 4096), "f16", "f32", "NT", ProductClass), ((63, 512, 256), "f8e4m3fn", "bf16", "NT", None),
+        ((640, 4096, 4096), "f16", "f32", "NT", ProductClass), ((63, 512, 256), "f8e4m3fn", "bf16", "NT", ProductClass),
     ],
 )  # fmt: skip
 def test_which_other_types_have_a_class(size, dtype, result, layouts, kind):
