@@ -190,6 +190,8 @@ def drawn(count: int, stream: str) -> list[Product]:
             for k in range(count)]  # fmt: skip
 
 
-ROWS = [of_types((m, n, k), "NT", "bf16") for n, k in ((3584, 3584), (5120, 5120), (4096, 4096), (10240, 8192))
-        for m in AROUND] + drawn(40, "drawn")  # fmt: skip
+WEIGHTS = (3584, 3584), (5120, 5120), (4096, 4096), (10240, 8192)
+ROWS = [of_types((m, n, k), "NT", "bf16") for n, k in WEIGHTS for m in AROUND] + drawn(40, "drawn")  # fmt: skip
+FEW_TILES = [of_types((m, n, k), "NT", "bf16") for n, k in (*WEIGHTS, (1024, 4096))
+             for m in (72, 88, 104, 128, 129, 144, 176, 200, 256, 300)]  # fmt: skip
 CANDIDATES = drawn(100, "candidates")

@@ -13,6 +13,7 @@ product_choices   the model's choice and the leaders of other kinds: is the firs
 matmul            by mma.sync at the papers' sizes, the best of the model's ranking
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
 product_rows      rows from 1 to 300 around the edges of tiles, by four weights, and drawn sizes: what `matmul` runs
+product_parts     rows from 72 to 300 by four weights: what `matmul` runs, and K in parts
 product_sizes     drawn sizes, and the leading tiles of the time model at each, as kernels of all sizes
 
 SEED draws other sizes of the last two: those of a fit are not those that judge it.
@@ -369,19 +370,33 @@ LEADERS, LED, TILES = 8, 1.2, 72
 """Tiles of a size at most, how slow by the model, and the tiles of an order of operands."""
 
 
+LED_OF_KIND = {(True, True): 3, (False, True): 3, (False, False): 1, (True, False): 1}
+"""How many tiles lead, by whether they are transposed and whether a cluster divides K."""
+
+
 def run_by_matmul(product: Product) -> dict[str, Way]:
-    """The kernel that `matmul` runs, by class or of exactly these sizes."""
+    """The kernels that `matmul` runs: by class at first, if there is one, and of exactly these sizes."""
     from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import class_for
     from lego_mlir.runtime.products.kernels import kernel_for
     from lego_mlir.runtime.products.problem import Problem
 
     found = class_for(product.size, product.layouts, product.dtype, product.result, TARGET, device_with(SMS))
-    if found is None:
-        problem = Problem(*product.size, product.dtype, product.result, product.layouts, TARGET, SMS)
-        return dict([by_script(problem.name, None, lambda: kernel_for(problem))])
-    name = f"{found.name}_{found.tile.stages}"
-    return dict([by_script(name, found.tile, lambda: (found.kernel(), found.script, found.parameters))])
+    problem = Problem(*product.size, product.dtype, product.result, product.layouts, TARGET, SMS)
+    ways = (
+        {}
+        if found is None
+        else dict(
+            [
+                by_script(
+                    f"{found.name}_{found.tile.stages}",
+                    found.tile,
+                    lambda: (found.kernel(), found.script, found.parameters),
+                )
+            ]
+        )
+    )
+    return ways | dict([by_script(problem.name, None, lambda: kernel_for(problem))])
 
 
 def leading(product: Product) -> dict[str, Way]:
@@ -449,6 +464,21 @@ def leading_tiles() -> dict[Product, list[Any]]:
     return found
 
 
+def in_parts(product: Product) -> dict[str, Way]:
+    """What `matmul` runs, and the leading tiles of each kind whose blocks divide K."""
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.warpgroup_tiles import Wanted, divided_tiles
+
+    found, wanted = run_by_matmul(product), Wanted(*product.size, device_with(SMS), product.layouts)
+    kinds: Counter[Any] = Counter()
+    for tile in sorted(divided_tiles(wanted), key=wanted.microseconds):
+        kinds[kind := (tile.transposed, tile.parts > 1)] += 1
+        if kinds[kind] <= LED_OF_KIND[kind]:
+            tile = replace(tile, dependent=True)
+            found[str(tile)] = by_tile(product, str(tile), tile)
+    return found
+
+
 # -- the suites
 
 QUICK = Protocol("steady", 0.03, 2, graphs=True, patience_ms=100)
@@ -465,6 +495,7 @@ SUITES: dict[str, Suite] = {
     "product_tuning": Suite([Product(size, "NN") for size in cases.TUNED], tuned, protocol=Protocol(graphs=True)),
     "product_rows": Suite(cases.ROWS, run_by_matmul, protocol=QUICK),
     "product_sizes": Suite(cases.CANDIDATES, leading, protocol=QUICK),
+    "product_parts": Suite(cases.FEW_TILES, in_parts, protocol=QUICK),
     "matmul": Suite([Product(*case) for case in every(cases.SYNC_SIZES, LAYOUTS)], synchronous, ("cuBLAS", "Triton"),
                     Protocol(graphs=True)),
 }  # fmt: skip
