@@ -25,6 +25,7 @@ product_tables.class_products | matmul | class_products | one kernel for all siz
 product_tables.hopper_types | matmul | hopper_types | products of other types and with epilogues, against PyTorch's
 product_tables.divided_products | matmul-shapes | divided_products | few rows and long sums, against PyTorch's
 product_tables.odd_products | matmul-shapes | odd_products | odd sizes on aligned copies, against cuBLAS
+product_tables.product_rows | matmul-shapes | product_rows | rows up to 300 and drawn sizes, against cuBLAS
 product_tables.small_products | matmul-shapes | small_products | products of few rows, with K in parts, against cuBLAS
 grouped_products.table | grouped-products | grouped_products | grouped and batched products, against PyTorch's
 product_fit.table | product-choices | product_tuning | the tiles of products that the model chooses, at 39 sizes

@@ -8,7 +8,7 @@ from typing import Any
 
 import comparison
 import mlir_kernels
-from product_cases import AROUND, MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, Size
+from product_cases import MODELS, ODD, OTHERS, RANDOM, SMALL, SQUARES, SYNC_SIZES, WEIGHTS, Size
 from product_runs import PLAIN_TARGET, TARGET, UNFUSED
 
 PAGE, SHAPES = "results/matmul.md", "results/matmul-shapes.md"
@@ -48,7 +48,7 @@ def hopper() -> None:
     mlir_kernels.put_into(PAGE, "warpgroups-static", mlir_kernels.table(heads, cells))
     parts = [by_layouts(group, called) for group, called in ((SQUARES, "squares"), (OTHERS, "other sizes"))]
     mlir_kernels.put_into(PAGE, "warpgroups", *chain.from_iterable(parts))
-    mlir_kernels.put_into(PAGE, "warpgroups-fresh", of_fresh_sizes(mlir_kernels.newest("hopper")["rows"]))
+    mlir_kernels.put_into(PAGE, "warpgroups-fresh", of_fresh_sizes())
 
 
 def newest_of(group: Sequence[Size]) -> tuple[str, list[Row]]:
@@ -74,13 +74,13 @@ def by_layouts(group: Sequence[Size], called: str) -> tuple[str, mlir_kernels.Ta
     return circumstances, mlir_kernels.table("M x N x K|" + "|".join(" ".join(way) for way in ways), cells)
 
 
-def of_fresh_sizes(rows: Sequence[Row]) -> mlir_kernels.Table:
+def of_fresh_sizes() -> mlir_kernels.Table:
     """Sizes drawn at random, and those of models: means, the worst and the best."""
     cells = []
     for group, called in ((RANDOM, "squares drawn at random"), (MODELS, "shapes of language models")):
         for field, kind in (("ms", "sustained"), ("single_ms", "single launches")):
             for baseline in ("cuBLAS", "cuBLAS, exact reductions"):
-                of = ratios(rows, baseline, field=field)
+                of = ratios(newest_of(group)[1], baseline, field=field)
                 found = [ratio for (size, layouts, _), ratio in of.items() if size in group and layouts == "NT"]
                 if found:
                     facts = [str(len(found)), mean(found), share(min(found)), share(max(found))]
@@ -174,24 +174,31 @@ def product_choices() -> None:
     print(f"the choice takes {mean(lost)} times as long as the quickest")
 
 
-def sizes_between(name: str) -> Callable[[], None]:
-    """Printed: the time of cuBLAS over that of the quickest, of rows up to 300 and of drawn sizes."""
-
-    def printed() -> None:
-        cells = []
-        rows = mlir_kernels.newest(name)["rows"]
-        ours = {row["kernel"] for row in rows} - {"cuBLAS"}
-        best = [{**row, "kernel": "ours" if row["kernel"] in ours else row["kernel"]} for row in rows]
-        found = ratios(best, ours="ours")
-        for called, few in (("rows to 300", True), ("larger", False)):
-            mine = {case: ratio for case, ratio in found.items() if (case[0][0] <= AROUND[-1]) == few}
-            if mine:
-                least = min(mine, key=lambda case: mine[case])
-                facts = [str(len(mine)), mean(list(mine.values())), share(mine[least]), sized(least[0])]
-                cells.append([called, *facts, str(sum(ratio < 0.95 for ratio in mine.values()))])
-        print(mlir_kernels.table("sizes|cases|mean of cuBLAS / ours|least|where|under 0.95", cells))
-
-    return printed
+def product_rows() -> None:
+    """Rows up to 300 by weights, and drawn sizes: by the kernel of a class, and by that of exactly these sizes."""
+    cells, groups = [], {}
+    for (case,), rows in mlir_kernels.by_case(mlir_kernels.newest("product_rows")).items():
+        theirs, exact = rows["cuBLAS"], rows["exact"]
+        of_class = rows.get("class", exact)
+        found = [theirs[field] / row[field] for field in ("ms", "single_ms") for row in (of_class, exact)]
+        (m, n, k), steady = theirs["size"], [f"{1e3 * row['ms']:.1f}" for row in (theirs, of_class, exact)]
+        cells.append([case.rsplit("-", 1)[0].replace("-", " "), *steady, *map(share, found), of_class["tile"]])
+        where = f"N = {n}, K = {k}" if (n, k) in WEIGHTS else "drawn"
+        rows_of = "up to 64 rows" if m <= 64 else "65 to 128" if m <= 128 else "129 to 300" if m <= 300 else "more"
+        groups.setdefault((where, rows_of), []).append(found)
+    means = [
+        [*group, str(len(found)), *(f"{mean(of)} ({share(min(of))})" for of in zip(*found, strict=True))]
+        for group, found in sorted(groups.items())
+    ]
+    heads = "|".join(
+        f"{kernel}, {launches}" for launches in ("back to back", "single") for kernel in ("class", "exact")
+    )
+    made = [
+        mlir_kernels.table(f"weights|rows|cases|{heads}", means),
+        mlir_kernels.table(f"M x N x K, layouts, type|cuBLAS us|class us|exact us|{heads}|tile of the class", cells),
+    ]
+    mlir_kernels.put_results(SHAPES, "rows", "product_rows", made[0], "torch")
+    mlir_kernels.put_into(SHAPES, "every row", made[1])
 
 
 # -- by mma.sync
@@ -236,6 +243,5 @@ def matmul() -> None:
 TABLES: Mapping[str, Callable[[], None]] = {
     "matmul": matmul, "hopper": hopper, "hopper_types": hopper_types, "divided_products": divided_products,
     "small_products": small_products, "odd_products": odd_products, "class_products": class_products,
-    "product_choices": product_choices, "product_rows": sizes_between("product_rows"),
-    "product_sizes": sizes_between("product_sizes"),
+    "product_choices": product_choices, "product_rows": product_rows,
 }  # fmt: skip

@@ -13,7 +13,7 @@ product_choices   the model's choice and the leaders of other kinds: is the firs
 matmul            by mma.sync at the papers' sizes, the best of the model's ranking
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
 product_rows      rows from 1 to 300 around the edges of tiles, by four weights, and drawn sizes: what `matmul` runs
-product_parts     rows from 72 to 300 by four weights: what `matmul` runs, and K in parts
+product_parts     rows from 72 to 300 by five weights: what `matmul` runs, and K in parts
 product_sizes     drawn sizes, and the leading tiles of the time model at each, as kernels of all sizes
 
 SEED draws other sizes of the last two: those of a fit are not those that judge it.
@@ -383,20 +383,13 @@ def run_by_matmul(product: Product) -> dict[str, Way]:
 
     found = class_for(product.size, product.layouts, product.dtype, product.result, TARGET, device_with(SMS))
     problem = Problem(*product.size, product.dtype, product.result, product.layouts, TARGET, SMS)
-    ways = (
-        {}
-        if found is None
-        else dict(
-            [
-                by_script(
-                    f"{found.name}_{found.tile.stages}",
-                    found.tile,
-                    lambda: (found.kernel(), found.script, found.parameters),
-                )
-            ]
-        )
-    )
-    return ways | dict([by_script(problem.name, None, lambda: kernel_for(problem))])
+    ways = {"exact": by_script(problem.name, None, lambda: kernel_for(problem))[1]}
+    if found is not None:
+        of_class = found.kernel, found.script, found.parameters
+        ways["class"] = by_script(
+            f"{found.name}_{found.tile.stages}", found.tile, lambda: (of_class[0](), *of_class[1:])
+        )[1]
+    return ways
 
 
 def leading(product: Product) -> dict[str, Way]:
