@@ -149,7 +149,7 @@ class ScheduledProduct:
             epilogue=epilogue or self.fused.build(m, n), split=split,
         )  # fmt: skip
         once = split is not None or (is_static((rows, columns)) and rows * columns <= clusters)
-        clipped = isinstance(m, int) and m < t.m
+        clipped = isinstance(m, int) and m < t.m and across == 1  # blocks that share A divide all rows of its tile
         return kernel.schedule(self.text(clusters * down * across, once=once, clipped=clipped))
 
 

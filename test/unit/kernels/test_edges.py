@@ -20,11 +20,11 @@ def run(tmp_path_factory):
     return PtxRun("sm_90a", cache=Cache(tmp_path_factory.mktemp("kernels")))
 
 
-def product(layouts, tile, run, size):
+def product(layouts, tile, run, size, known=False):
     """Whether the emulator computes a product of small integers exactly over NaN, and its faults."""
     (m, n, k), draw = size, np.random.default_rng(sum(size))
     kernel = ScheduledProduct(tile, layouts).kernel(
-        sizes_of(divisors(layouts), 1, LARGEST), 4 // (tile.cluster[0] * tile.cluster[1])
+        size if known else sizes_of(divisors(layouts), 1, LARGEST), 4 // (tile.cluster[0] * tile.cluster[1])
     )
     a, b = (draw.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n)))
     arrays = {
@@ -32,7 +32,7 @@ def product(layouts, tile, run, size):
         "c": np.full(m * n, np.nan, np.float16),
     }  # fmt: skip
     arrays = {name: np.array(value) for name, value in arrays.items()}
-    report = run(kernel, arrays, {"M": m, "N": n, "K": k})
+    report = run(kernel, arrays, {} if known else {"M": m, "N": n, "K": k})
     exact = a.astype(np.float32) @ b.astype(np.float32)
     return np.array_equal(arrays["c"].reshape(m, n), exact.astype(np.float16)), report.faults
 
@@ -62,3 +62,11 @@ def test_copies_reach_below_a_matrix_in_the_first_steps_alone(m, run, monkeypatc
     later = [inside for k, inside in copied if k >= 64 * tile.stages]
     assert later and all(later)
     assert not all(inside for _, inside in copied)
+
+
+@pytest.mark.parametrize(
+    "tile", [warpgroup_tile(80, 64, 2, cluster=(1, 4), transposed=True), warpgroup_tile(128, 64, 2, cluster=(1, 2))]
+)
+def test_blocks_share_the_rows_of_a_tile_that_reaches_outside(tile, run):
+    """The kernel of exactly 68 rows, which the blocks of a cluster cannot divide."""
+    assert product("NN", tile, run, (68, 256, 136), known=True) == (True, [])
