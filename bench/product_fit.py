@@ -543,6 +543,7 @@ RUNS = {
     "hopper_large": "tiles, groups and clusters at squares of powers of two",
     "product_choices 2026-11-22": "the choices of this model and those before",
     "product_choices 2026-11-23": "the first of each kind by this model, at other sizes",
+    "product_sizes 2026-11-30": "kernels of classes in the leading tiles of 98 drawn sizes",
     "few_rows": "few rows and tiles by warpgroups",
     "small_products": "few rows, K in parts",
     "small_parts": "the same with more tiles and parts, in an earlier run",

@@ -176,20 +176,21 @@ def product_choices() -> None:
 
 def product_rows() -> None:
     """Rows up to 300 by weights, and drawn sizes: by the kernel of a class, and by that of exactly these sizes."""
-    cells, groups = [], {}
+    cells: list[list[str]] = []
+    groups: dict[tuple[str, str], list[list[float | None]]] = {}
     for (case,), rows in mlir_kernels.by_case(mlir_kernels.newest("product_rows")).items():
-        theirs, exact = rows["cuBLAS"], rows["exact"]
-        of_class = rows.get("class", exact)
-        found = [theirs[field] / row[field] for field in ("ms", "single_ms") for row in (of_class, exact)]
-        (m, n, k), steady = theirs["size"], [f"{1e3 * row['ms']:.1f}" for row in (theirs, of_class, exact)]
-        cells.append([case.rsplit("-", 1)[0].replace("-", " "), *steady, *map(share, found), of_class["tile"]])
+        theirs, ours = rows["cuBLAS"], [rows.get(way) for way in ("class", "exact")]
+        found = [theirs[field] / row[field] if row else None for field in ("ms", "single_ms") for row in ours]
+        (m, n, k), steady = theirs["size"], [f"{1e3 * row['ms']:.1f}" if row else "" for row in (theirs, *ours)]
+        tile = ours[0]["tile"] if ours[0] else ""
+        cells.append([case.rsplit("-", 1)[0].replace("-", " "), *steady, *map(share, found), tile])
         where = f"N = {n}, K = {k}" if (n, k) in WEIGHTS else "drawn"
-        rows_of = "up to 64 rows" if m <= 64 else "65 to 128" if m <= 128 else "129 to 300" if m <= 300 else "more"
+        rows_of = "up to 64" if m <= 64 else "65 to 128" if m <= 128 else "129 to 300" if m <= 300 else "more"
         groups.setdefault((where, rows_of), []).append(found)
-    means = [
-        [*group, str(len(found)), *(f"{mean(of)} ({share(min(of))})" for of in zip(*found, strict=True))]
-        for group, found in sorted(groups.items())
-    ]
+    means = []
+    for group, of in groups.items():
+        columns = [[ratio for ratio in column if ratio] for column in zip(*of, strict=True)]
+        means.append([*group, str(len(of)), *(f"{mean(column)} ({share(min(column))})" for column in columns)])
     heads = "|".join(
         f"{kernel}, {launches}" for launches in ("back to back", "single") for kernel in ("class", "exact")
     )

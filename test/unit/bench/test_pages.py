@@ -63,13 +63,14 @@ def test_a_headline_has_both_protocols_and_a_column_for_each_device(tmp_path, mo
         ]
         (tmp_path / folder).mkdir()
         (tmp_path / folder / "2026-01-02-hopper.json").write_text(json.dumps({"rows": rows}))
-        (tmp_path / folder / "2026-01-01-hopper.json").write_text("an older run")
+        older = [{**row, "ms": 9.0} for row in rows] + [{**row, "size": [8192] * 3} for row in rows]
+        (tmp_path / folder / "2026-01-01-hopper.json").write_text(json.dumps({"rows": older}))
     monkeypatch.setattr(mlir_kernels, "RESULTS", tmp_path)
     found = headlines.measured(headlines.HEADLINES["matmul"])
     texts = {device: {row.protocol: row.text for row in rows} for device, rows in found.items()}
     assert texts == {
-        "NVIDIA H200": {headlines.SINGLE: "0.80", headlines.SUSTAINED: "1.50"},
-        "NVIDIA H100": {headlines.SINGLE: "0.80", headlines.SUSTAINED: "3.00"},
+        "NVIDIA H200": {headlines.SINGLE: "0.80 (0.80 to 0.80)", headlines.SUSTAINED: "1.50 (1.50 to 1.50)"},
+        "NVIDIA H100": {headlines.SINGLE: "0.80 (0.80 to 0.80)", headlines.SUSTAINED: "3.00 (3.00 to 3.00)"},
     }
 
 
