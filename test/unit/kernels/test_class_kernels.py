@@ -26,6 +26,8 @@ TYPED = [
     ("f8e4m3fn", "f8e5m2", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128), PLAIN),
     ("i8", "i32", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128), PLAIN),
     ("i8", "f16", "NT", (136, 144, 272), warpgroup_tile(128, 64, 2, k=128), FusedParts(FusedEpilogue(scale_a="one"))),
+    ("f8e4m3fn", "bf16", "NT", (5, 144, 272), warpgroup_tile(64, 32, 2, k=128, dependent=True), PLAIN),
+    ("i8", "i32", "NT", (3, 144, 272), warpgroup_tile(64, 32, 2, k=128, dependent=True), PLAIN),
     ("f32", "f32", "NT", (72, 68, 68), warpgroup_tile(64, 64, 2, k=32), FusedParts(None, 0, True)),
     ("f16", "f16", "NN", (200, 264, 200), warpgroup_tile(64, 64, 3, resident=2, dependent=True),
      FusedParts(FusedEpilogue(bias="f16", activation="gelu", residual="f16"))),
