@@ -294,7 +294,7 @@ def _kernel(
     kernel: Kernel, report: Report, recorded: RecordedRequests, sizes: Mapping[str, int], module: str | None
 ) -> Json:
     from lego_mlir.analysis.kernel_repairs import tile_repairs
-    from lego_mlir.proofs.redundant_barriers import unneeded_barriers
+    from lego_mlir.proofs.barriers import unneeded_barriers
 
     tiles = tile_repairs(kernel, sizes, recorded if module is None else None)
     recorded.kernel, recorded.tiles = kernel, tiles

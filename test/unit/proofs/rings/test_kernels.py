@@ -23,7 +23,7 @@ from lego_mlir.kernels import (
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
-from lego_mlir.proofs.redundant_barriers import unneeded_barriers
+from lego_mlir.proofs.barriers import unneeded_barriers
 from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
