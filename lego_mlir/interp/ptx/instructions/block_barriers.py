@@ -225,7 +225,7 @@ def build_vote(decoder: Decoder, instruction: PtxInstruction) -> Step:
     predicate = decoder.source(instruction.operands[1], "pred", instruction)
     machine = decoder.machine
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         barrier, counts = int(number(gang)[0]), _of(machine).counts
         threads, phases = _threads(machine, gang, barrier)
         votes = np.broadcast_to(predicate(gang), (gang.lanes,))[gang.live()]
@@ -233,7 +233,6 @@ def build_vote(decoder: Decoder, instruction: PtxInstruction) -> Step:
             key = int(machine.slot_of_warp[thread // WARP]), barrier, int(phases[thread])
             true, every = counts.get(key, (0, 0))
             counts[key] = true + bool(vote), every + 1
-        return None
 
     return run
 
@@ -246,7 +245,7 @@ def build_tally(decoder: Decoder, instruction: PtxInstruction) -> Step:
     number = decoder.source(instruction.operands[1], "u32", instruction)
     machine, combine = decoder.machine, RESULTS[operation]
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         barrier, counts = int(number(gang)[0]), _of(machine).counts
         threads, phases = _threads(machine, gang, barrier)
         found = np.zeros(gang.lanes, np.uint32)
@@ -255,6 +254,5 @@ def build_tally(decoder: Decoder, instruction: PtxInstruction) -> Step:
             found[lane] = combine(*counts[slot, barrier, int(phases[thread])])
         phases[threads] += 1
         write(gang, found if operation == "popc" else found.astype(np.bool_))
-        return None
 
     return run

@@ -31,7 +31,7 @@ from lego_mlir.interp.mma_fragments import (
 )
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
@@ -106,13 +106,12 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     writes = [decoder.sink(o, instruction) for o in lists[0]]
     saturates = "satfinite" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         a = _left_matrix(shape, operand_values(gang, sources[0], left))
         b = right_matrix(shape, operand_values(gang, sources[1], right))
         total = a @ b + sum_matrix(gang, accumulate, shape)
         for write, words in zip(writes, result_words(total, shape, saturates), strict=True):
             write(gang, words)
-        return None
 
     return whole_warps(decoder, run)
 
@@ -193,7 +192,7 @@ def build_mma_sp(decoder: Decoder, instruction: PtxInstruction) -> Step:
     machine, line = decoder.machine, instruction.line
     saturates = "satfinite" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         words = np.broadcast_to(metadata(gang), (gang.lanes,)).reshape(-1, WARP)
         columns, valid = kept_columns(words, shape.k, size, selector)
         if ordered and size < 4:
@@ -207,7 +206,6 @@ def build_mma_sp(decoder: Decoder, instruction: PtxInstruction) -> Step:
         total = left @ right + sum_matrix(gang, c, shape)
         for write, value in zip(writes, result_words(total, shape, saturates), strict=True):
             write(gang, value)
-        return None
 
     return whole_warps(decoder, run)
 
