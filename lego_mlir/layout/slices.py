@@ -312,17 +312,13 @@ def _regular(shape: Sequence[Size], steps: Sequence[Size]) -> RegP | None:
     ones = [axis for axis, n in enumerate(shape) if isinstance(n, int) and n == 1]
     left = [axis for axis in range(len(shape)) if axis not in ones]
     while left:
-        axis = next((a for a in left if _same(steps[a], reach)), None)
+        axis = next((a for a in left if isinstance(same_number(steps[a], reach), Proved)), None)
         if axis is None:
             return None
         left.remove(axis)
         order.insert(0, axis)
         reach = reach * shape[axis]
     return RegP(shape, [axis + 1 for axis in (*ones, *order)])
-
-
-def _same(a: Size, b: Size) -> bool:
-    return isinstance(same_number(a, b), Proved)
 
 
 def _general(part: Slice, first: int) -> GenP:

@@ -280,7 +280,7 @@ def uses(function: Op, arguments: Sequence[Value], element_bytes: Sequence[int])
     for operation in walk(function):
         touched = {roots[operand]: k for k, operand in enumerate(operation.operands) if operand in roots}
         for number, position in touched.items():
-            if not _is_memref(operation.operands[position]):
+            if not isinstance(operation.operands[position].type, bindings.load().ir.MemRefType):
                 continue
             if operation.name in _VIEWS:
                 roots[operation.results[0]] = number
@@ -329,7 +329,3 @@ def _elements(type_: Type) -> int:
 def _power(size: int) -> int:
     """The power of two from `size` on, up to the widest access."""
     return min(WIDEST, 1 << max(0, size - 1).bit_length())
-
-
-def _is_memref(value: Value) -> bool:
-    return isinstance(value.type, bindings.load().ir.MemRefType)

@@ -138,7 +138,7 @@ class Reduction:
         return _shuffled(value, "idx", first)
 
     def _combined(self, a: Value, b: Value) -> Value:
-        table = _FLOATS if _is_float(a.type) else _INTEGERS
+        table = _FLOATS if str(a.type) in ("f16", "bf16", "f32", "f64") else _INTEGERS
         return _make(table.get(self.kind, f"arith.{self.kind}"), a.type, a, b)
 
 
@@ -149,10 +149,6 @@ def _make(name: str, type_: Type, *operands: Value, attributes: dict[str, Attrib
 def _integer(operation: Op, name: str, default: int) -> int:
     ir = bindings.load().ir
     return int(ir.IntegerAttr(operation.attributes[name]).value) if name in operation.attributes else default
-
-
-def _is_float(type_: Type) -> bool:
-    return str(type_) in ("f16", "bf16", "f32", "f64")
 
 
 def _number(n: int, width: int = 32) -> Value:

@@ -102,7 +102,7 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     for operands, dtype in zip(lists[1:3], (left, right), strict=True):
         word = "b64" if dtype.itemsize == 8 else "b32"
         sources.append([decoder.source(o, word, instruction) for o in operands])
-    accumulate = [decoder.source(o, _accumulator_word(shape.sum), instruction) for o in lists[3]]
+    accumulate = [decoder.source(o, "b64" if shape.sum == "f64" else "b32", instruction) for o in lists[3]]
     writes = [decoder.sink(o, instruction) for o in lists[0]]
     saturates = "satfinite" in instruction.modifiers
 
@@ -114,10 +114,6 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
             write(gang, words)
 
     return whole_warps(decoder, run)
-
-
-def _accumulator_word(type_: str) -> str:
-    return "b64" if type_ == "f64" else "b32"
 
 
 def _left_matrix(shape: MmaShape, values: Array) -> Array:
