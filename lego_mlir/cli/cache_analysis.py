@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.aliases import Array, Json
 from lego_mlir.cli import options
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import transformed
 from lego_mlir.cli.terminal import ResultTable
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
@@ -112,7 +111,7 @@ def _recorded(args: argparse.Namespace, kernel: Kernel, progress: Progress) -> t
         kernel,
         made.memories,
         made.sizes,
-        module=transformed(args, kernel),
+        module=options.transformed(args, (kernel,)),
         checks=False,
         blocks=None if args.blocks is None else range(args.blocks),
         observe=traces,
