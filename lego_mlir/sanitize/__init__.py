@@ -15,7 +15,7 @@ cuda_text           CUDA C++ to PTX with line numbers, by nvcc or clang
 triton_driver       a driver under which Triton's kernels run in the emulator
 cuda_stand_in       PyTorch's device "cuda" as the CPU, for projects that name it
 sessions            what to do about a fault: raise, warn or collect
-sarif, fault_page   reports for code hosts, and as a page of the annotated source
+findings, fault_page  reports for code hosts, and as a page of the annotated source
 """
 
 from __future__ import annotations
