@@ -22,9 +22,8 @@ Homes = Mapping[str, tuple[str, str]]
 
 def listed(package: str) -> Homes:
     """The names that a package imports for type checkers, by one `from module import name as name` a line."""
-    loader = sys.modules[package].__loader__
-    homes: dict[str, tuple[str, str]] = {}
-    source = loader.get_source(package)  # type: ignore[union-attr]
+    module, homes = sys.modules[package], dict[str, tuple[str, str]]()
+    source = module.__loader__.get_data(module.__file__).decode()  # type: ignore[union-attr]
     block = source.partition("\nif TYPE_CHECKING:\n")[2].splitlines()
     for line in takewhile(lambda line: not line[:1].strip(), block):
         match line.split():
