@@ -74,16 +74,12 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir import bf16
     from lego_mlir.choices.role_tiles import role_tile
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products
+    from lego_mlir.kernels.role_products import RoleForm
 
     for kind, orders, tile in KERNELS:
-        if kind == "grouped":
-            kernel = grouped_products.build(grouped_products.GroupedForm(bf16, b=orders), role_tile(*tile), BLOCKS)
-        elif kind == "depth":
-            kernel = grouped_depths.build(grouped_depths.DepthForm(bf16), role_tile(*tile), BLOCKS)
-        else:
-            kernel = batched_products.build(
-                batched_products.BatchedForm(bf16, layouts=orders), role_tile(*tile), BLOCKS
-            )
+        module = {"grouped": grouped_products, "depth": grouped_depths, "batched": batched_products}[kind]
+        layouts = {"grouped": f"N{orders}", "depth": "TN", "batched": orders}[kind]
+        kernel = module.build(RoleForm(bf16, layouts=layouts), role_tile(*tile), BLOCKS)
         mlir_kernels.keep_cubin(folder / label(kind, orders, tile), kernel, TARGET)
 
 

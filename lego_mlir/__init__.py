@@ -16,6 +16,8 @@ import importlib
 import sys
 from typing import TYPE_CHECKING, Any
 
+from lego_mlir.late_names import kept, listed
+
 if TYPE_CHECKING:
     from lego_mlir import caches as caches
     from lego_mlir import cute as cute
@@ -208,148 +210,30 @@ if TYPE_CHECKING:
     round = _nearest_even
     pow = _power
 
-# The module of each public name; `a=b` exports b under the name a.
-_MODULES = {
-    "lego_mlir.errors": "LayoutError LegoError",
-    "lego_mlir.layout": "Col GenP GroupBy Layout OrderBy Padded RegP Row Strided TileBy TileOrderBy as_layout gallery",
-    "lego_mlir.layout.notation_parser": "parse_layout",
-    "lego_mlir.expr.explain": "explain",
-    "lego_mlir.expr.index": "cdiv isqrt symbols",
-    "lego_mlir.expr.sizes": "size",
-    "lego_mlir.expr.prove": "prove",
-    "lego_mlir.expr.ranges": "Range",
-    "lego_mlir.expr.simplify": "simplify",
-    "lego_mlir.tracing.definition.kernel": "Kernel kernel",
-    "lego_mlir.tracing.words.declared_tensor": "Tensor",
-    "lego_mlir.tracing.words.tensor": "shared",
-    "lego_mlir.tracing.words.bitcasts": "bitcast",
-    "lego_mlir.tracing.words.async_copies": "commit_copies copy_async wait_copies",
-    "lego_mlir.tracing.words.prefetches": "prefetch",
-    "lego_mlir.tracing.words.claimed": "assume",
-    "lego_mlir.tracing.words.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
-    "lego_mlir.tracing.words.control": (
-        "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"
-    ),
-    "lego_mlir.tracing.definition.device_functions": "DeviceFunction function",
-    "lego_mlir.tracing.trace.dtypes": (
-        "DType bf16 f16 f32 f4e2m1fn f64 f6e2m3fn f6e3m2fn f8e4m3fn f8e5m2 f8e8m0fnu i1 i16 i32 i4 i64 i8 index u16 "
-        "u32 u4 u64 u8"
-    ),
-    "lego_mlir.tracing.words.functions": (
-        "acos asin atan atan2 ceil clz copysign cos cosh ctz div_trunc divide erf exp exp2 expm1 floor fma "
-        "isfinite isinf isnan log log1p log2 maximum minimum popcount pow=power rem_trunc "
-        "round=nearest_even rsqrt sign sin sinh sqrt tan tanh trunc where"
-    ),
-    "lego_mlir.tracing.definition.generic": "GenericKernel generic",
-    "lego_mlir.tracing.words.interleaving": "interleave",
-    "lego_mlir.tracing.words.mma": "accumulator mma",
-    "lego_mlir.tracing.words.philox": "philox",
-    "lego_mlir.tracing.words.reductions": "block_reduce block_scan warp_reduce warp_scan",
-    "lego_mlir.tracing.definition.program": "KernelProgram empty program",
-    "lego_mlir.tracing.trace.requirements": "require",
-    "lego_mlir.tracing.words.escape": "mlir_op",
-    "lego_mlir.tracing.words.distinct": "assume_distinct",
-    "lego_mlir.tracing.words.fences": "fence",
-    "lego_mlir.tracing.words.printing": "assert_ printf",
-    "lego_mlir.tracing.words.scalar": "vector",
-    "lego_mlir.tracing.spread.accesses": "load",
-    "lego_mlir.formats.convert_calls": "convert",
-    "lego_mlir.mesh.redistribution": "redistribute",
-    "lego_mlir.tracing.spread.distributed": "Spread",
-    "lego_mlir.tracing.spread.gather": "gather",
-    "lego_mlir.tracing.spread.filled": "arange full zeros",
-    "lego_mlir.tracing.spread.scans": "scan",
-    "lego_mlir.tracing.spread.sorts": "sort",
-    "lego_mlir.tracing.words.staging": "stage store_tile",
-    "lego_mlir.runtime.calls": "calls_of",
-    "lego_mlir.tracing.words.while_loops": "while_",
-    "lego_mlir.runtime.packs": "load_kernels",
-    "lego_mlir.tracing.words.barrier_rings": "barriers",
-    "lego_mlir.tracing.words.warp_roles": "warps",
-    "lego_mlir.tracing.words.warps": (
-        "activemask group_id lane_id match_any shuffle shuffle_down shuffle_up shuffle_xor warp_all warp_any "
-        "warp_ballot warp_id warp_sync"
-    ),
-    "lego_mlir.runtime.attention_calls": "attention",
-    "lego_mlir.runtime.products.groups": "grouped_matmul",
-    "lego_mlir.runtime.packed_attention_calls": "attention_varlen",
-    "lego_mlir.runtime.products.door": "matmul",
-    "lego_mlir.tuning.candidates": "Configuration SearchSpace Timing",
-    "lego_mlir.tuning.launch_counts": "LaunchCounts",
-    "lego_mlir.tuning.template_launches": "AddressesOf TemplateLaunch",
-    "lego_mlir.tuning.tunable": "Tunable tune",
-    "lego_mlir.viz.explorer.widget": "explore",
-    "lego_mlir.viz.shown": "show",
-}
-_NAMES = {
-    entry.partition("=")[0]: (module, entry.partition("=")[2] or entry)
-    for module, entries in _MODULES.items()
-    for entry in entries.split()
-}
-
-_NAMES["structured"] = ("lego_mlir.structured", "")
-_NAMES["f2"] = ("lego_mlir.f2", "")
-_NAMES["cute"] = ("lego_mlir.cute", "")
-_NAMES["distributions"] = ("lego_mlir.distributions", "")
-_NAMES["formats"] = ("lego_mlir.formats", "")
-_NAMES["mesh"] = ("lego_mlir.mesh", "")
-_NAMES["schedule"] = ("lego_mlir.schedule", "")
-_NAMES["caches"] = ("lego_mlir.caches", "")
-_NAMES["jax"] = ("lego_mlir.jax", "")
-_NAMES["torch"] = ("lego_mlir.torch", "")
-
-_ROOMS = frozenset(
-    [
-        "aliases",
-        "analysis",
-        "bindings",
-        "cli",
-        "errors",
-        "expr",
-        "hardware",
-        "interp",
-        "kernels",
-        "layout",
-        "printers",
-        "runtime",
-        "spec",
-        "store",
-        "syntax_tree",
-        "templates",
-        "toolchain",
-        "tracing",
-        "transforms",
-        "tuning",
-        "viz",
-        "words",
-    ]
-)
-
+_NAMES = listed(__name__)
 __all__ = sorted(_NAMES.keys() - dir(builtins))  # `import *` leaves Python's own range as it is
 
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module (PEP 562)."""
-    if name in _ROOMS:  # `from lego_mlir import layout` calls this first
-        return importlib.import_module(f"lego_mlir.{name}")
     if name == "__version__":
         return _version()
     if name not in _NAMES:
+        from importlib.util import find_spec
+
+        if find_spec(f"lego_mlir.{name}"):  # `from lego_mlir import layout` calls this first
+            return importlib.import_module(f"lego_mlir.{name}")
         from lego_mlir.errors import did_you_mean
         from lego_mlir.words import instead
 
         meant = instead(name) or ("" if name.startswith("_") else did_you_mean(name, _NAMES))
         raise AttributeError(f"module 'lego_mlir' has no attribute {name!r}{meant}")
-    module, attribute = _NAMES[name]
     try:
-        loaded = importlib.import_module(module)
+        return kept(__name__, name, _NAMES)
     except ModuleNotFoundError as error:
         from lego_mlir.errors import without
 
         raise without(error, name) from error
-    value = getattr(loaded, attribute) if attribute else loaded
-    globals()[name] = value
-    return value
 
 
 def _version() -> str:

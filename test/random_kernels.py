@@ -486,7 +486,7 @@ class Drawer:
         f = ARITHMETIC[name]
         if self.draw(st.booleans()):
             a, b = b, a
-            if a.kind is b.kind and not _is_data(a.text) and name in "&|^":
+            if a.kind is b.kind and not any(c.isalpha() for c in a.text) and name in "&|^":
                 a, b = b, a
         return Node(f"({a.text} {name} {b.text})", dtype, lambda r: f(a.value(r), b.value(r)).astype(dtype.numpy))
 
@@ -868,10 +868,6 @@ ARITHMETIC = {
     "|": np.bitwise_or,
     "^": np.bitwise_xor,
 }
-
-
-def _is_data(text):
-    return any(c.isalpha() for c in text)
 
 
 def _number(n):

@@ -18,8 +18,9 @@ numba`. docs/reference/schedule-caches.md explains them.
 154
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from lego_mlir.late_names import attached as _attached
 
 if TYPE_CHECKING:
     from lego_mlir.caches import bounds as bounds
@@ -30,17 +31,4 @@ if TYPE_CHECKING:
     from lego_mlir.caches import time_model as time_model
     from lego_mlir.caches import workloads as workloads
 
-_PARTS: Final = ("bounds", "levels", "placement", "simulation", "space_time", "time_model", "workloads")
-
-__all__ = sorted(_PARTS)
-
-
-def __getattr__(name: str) -> Any:
-    """A module of this package, imported when it is first used (PEP 562)."""
-    if name not in _PARTS:
-        raise AttributeError(f"module 'lego_mlir.caches' has no attribute {name!r}")
-    return importlib.import_module(f"lego_mlir.caches.{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_PARTS})
+__getattr__, __dir__, __all__ = _attached(__name__)

@@ -19,7 +19,7 @@ from lego_mlir.aliases import Json
 from lego_mlir.cli import cache_analysis, files, mlir_files, options, remarks
 from lego_mlir.cli.json_output import print_json
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import Given, refuse_sample, transformed
+from lego_mlir.cli.run import Given, refuse_sample
 from lego_mlir.cli.several import add_specs, expanded
 from lego_mlir.cli.terminal import ResultTable, show
 from lego_mlir.errors import SpecError, UsageError
@@ -272,13 +272,13 @@ def _runs(
     made = make_input(entry, given.sizes, 0, given.file)
     if isinstance(entry, KernelProgram):
         refuse_sample(args, entry)
-        modules = {kernel: transformed(args, kernel) for kernel in entry.kernels}
+        modules = {kernel: options.transformed(args, (kernel,)) for kernel in entry.kernels}
         runs = programs.run_program(entry, made.memories, made.sizes, module=modules.__getitem__, observer=observer)
         return [
             {**_kernel(run.step.kernel, run.report, run.observed, run.sizes, modules[run.step.kernel]),
              "program": entry.name} for run in runs
         ]  # fmt: skip
-    recorded, module = observer(), transformed(args, entry)
+    recorded, module = observer(), options.transformed(args, (entry,))
     report = interp.run_kernel(
         entry,
         made.memories,
@@ -294,7 +294,7 @@ def _kernel(
     kernel: Kernel, report: Report, recorded: RecordedRequests, sizes: Mapping[str, int], module: str | None
 ) -> Json:
     from lego_mlir.analysis.kernel_repairs import tile_repairs
-    from lego_mlir.proofs.redundant_barriers import unneeded_barriers
+    from lego_mlir.proofs.barriers import unneeded_barriers
 
     tiles = tile_repairs(kernel, sizes, recorded if module is None else None)
     recorded.kernel, recorded.tiles = kernel, tiles

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 from lego_mlir.aliases import Array, Json
 from lego_mlir.cli import options
 from lego_mlir.cli.progress import Progress
-from lego_mlir.cli.run import transformed
 from lego_mlir.cli.terminal import ResultTable
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime.manifest import sizes_of
@@ -94,7 +93,7 @@ def results(args: argparse.Namespace) -> list[Json]:
 def _recorded(args: argparse.Namespace, kernel: Kernel, progress: Progress) -> tuple[Workload, tuple[int, int], int]:
     """The requests of a kernel, its grid as (rows, columns) of blocks, and the threads of a block."""
     from lego_mlir import interp
-    from lego_mlir.analysis.recorded_traces import RecordedTraces
+    from lego_mlir.analysis.recorded_requests import RecordedTraces
 
     file = options.input_of(args, [kernel])
     from lego_mlir.runtime.kernel_input import make_input
@@ -112,7 +111,7 @@ def _recorded(args: argparse.Namespace, kernel: Kernel, progress: Progress) -> t
         kernel,
         made.memories,
         made.sizes,
-        module=transformed(args, kernel),
+        module=options.transformed(args, (kernel,)),
         checks=False,
         blocks=None if args.blocks is None else range(args.blocks),
         observe=traces,
@@ -173,7 +172,7 @@ def _require_one(args: argparse.Namespace, kernels: int) -> None:
 
 def _draw(path: Path, title: str, workload: Workload, blocks: Array | None, chip: Chip) -> None:
     """Write the diagram of a launch whose blocks run one after another on one SM."""
-    from lego_mlir.analysis.recorded_traces import in_order
+    from lego_mlir.analysis.recorded_requests import in_order
     from lego_mlir.caches import simulation, space_time
     from lego_mlir.viz import cache_diagram
 
@@ -183,7 +182,7 @@ def _draw(path: Path, title: str, workload: Workload, blocks: Array | None, chip
 
 
 def _simulated(workload: Workload, blocks: Array | None, threads: int, chip: Chip, progress: Progress) -> Simulated:
-    from lego_mlir.analysis.recorded_traces import in_order
+    from lego_mlir.analysis.recorded_requests import in_order
     from lego_mlir.caches import placement, simulation
 
     count = -(-workload.tasks // threads)

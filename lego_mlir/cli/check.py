@@ -108,11 +108,10 @@ def _transformed(args: argparse.Namespace, kernels: Sequence[Kernel]) -> Iterato
     """The claims about kernels after a transform script."""
     if args.transform is None:
         return
-    from lego_mlir.cli.run import transformed
     from lego_mlir.proofs.module_claims import transformed_claims
 
     for kernel in kernels:
-        text = transformed(args, kernel)
+        text = options.transformed(args, (kernel,))
         assert text is not None
         lines = [Line(*found) for found in transformed_claims(kernel, text)]
         yield Group("kernel", kernel.name, f"kernel {kernel.name} after {args.transform}", lines)

@@ -54,7 +54,7 @@ def _texts(args: argparse.Namespace, loaded: Spec) -> dict[str, str]:
     refused = ""
     for name, layout in {**loaded.layouts, **_tiles(loaded)}.items():
         try:
-            text = repr(_concrete(name, layout, sizes))
+            text = repr(at_sizes(name, layout, sizes).layout)
             parse_layout(text)
         except LegoError as error:
             refused = f"{name}: {error}"
@@ -74,10 +74,6 @@ def _tiles(loaded: Spec) -> dict[str, Layout]:
         for tile in kernel.trace().shared
         if hasattr(tile, "layout")
     }
-
-
-def _concrete(name: str, layout: Layout, sizes: dict[str, int]) -> Layout:
-    return at_sizes(name, layout, sizes).layout
 
 
 def _answers(layouts: dict[str, str]) -> list[Json]:

@@ -110,19 +110,4 @@ def extents_of(what: str, text: str | None) -> Sequence[int] | None:
 def module_text(args: argparse.Namespace) -> str:
     """The text of the module, after the transform script if there is one."""
     text = files.read_text(args.spec)
-    return text if args.transform is None else _transformed(args, text)
-
-
-def _transformed(args: argparse.Namespace, text: str) -> str:
-    from lego_mlir.toolchain import compile_kernel
-
-    compilation = compile_kernel(
-        text,
-        emit="transformed",
-        transform=args.transform,
-        parameters=options.parameters_of(args),
-        cache=options.cache_of(args),
-        name=args.spec,
-    )
-    result: str = compilation.stage("transformed", locations=True)
-    return result
+    return options.transformed(args, text, name=args.spec) or text

@@ -12,6 +12,7 @@ from lego_mlir.errors import UsageError
 if TYPE_CHECKING:
     from lego_mlir.runtime.inputs import InputFile
     from lego_mlir.store import Cache
+    from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.definition.program import Runnable
 
 
@@ -33,6 +34,19 @@ def parameters_of(args: argparse.Namespace) -> dict[str, int | bool]:
     from lego_mlir.transforms import scripts
 
     return scripts.parse_parameters(args.param)
+
+
+def transformed(args: argparse.Namespace, given: Sequence[Kernel] | str, name: str | None = None) -> str | None:
+    """The module after `--transform`, with the locations of its kernels or of its text; None without a script."""
+    if args.transform is None:
+        return None
+    from lego_mlir.toolchain import compile_kernel
+
+    compilation = compile_kernel(
+        given, emit="transformed", transform=args.transform, parameters=parameters_of(args), cache=cache_of(args),
+        name=name,
+    )  # fmt: skip
+    return compilation.stage("transformed", locations=True)
 
 
 def add_input(parser: argparse.ArgumentParser) -> None:

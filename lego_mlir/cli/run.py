@@ -329,16 +329,15 @@ def _launched(
         if emulator is not None:
             report = emulator(entry, made.memories, made.sizes)
         else:
-            report = interp.run_kernel(
-                entry, made.memories, made.sizes, module=transformed(args, entry), blocks=args.blocks, **limits
-            )
+            module = options.transformed(args, (entry,))
+            report = interp.run_kernel(entry, made.memories, made.sizes, module=module, blocks=args.blocks, **limits)
         return (KernelRun(entry, report),), {p.name: (report, number) for number, p in enumerate(entry.params)}
     refuse_sample(args, entry)
     runs = programs.run_program(
         entry,
         made.memories,
         made.sizes,
-        module=lambda kernel: transformed(args, kernel),
+        module=lambda kernel: options.transformed(args, (kernel,)),
         emulator=emulator,
         **limits,
     )
@@ -405,23 +404,6 @@ def _compare(
     element = int(chosen[comparison.first_wrong.position])
     writer_of = report.writer(number, int(at[element]))
     return ComparedTensor(parameter.name, comparison, elements.index(element), writer_of, bool(report.shadows))
-
-
-def transformed(args: argparse.Namespace, kernel: Kernel) -> str | None:
-    """The transformed module with the spec's locations; None without a script."""
-    if args.transform is None:
-        return None
-    from lego_mlir.toolchain import compile_kernel
-
-    compilation = compile_kernel(
-        (kernel,),
-        emit="transformed",
-        transform=args.transform,
-        parameters=options.parameters_of(args),
-        cache=options.cache_of(args),
-    )
-    text: str = compilation.stage("transformed", locations=True)
-    return text
 
 
 def _on_cuda(args: argparse.Namespace) -> int:

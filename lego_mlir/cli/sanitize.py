@@ -184,7 +184,7 @@ def _compiled(request: LaunchRequest, args: argparse.Namespace) -> SanitizedKern
 
 
 def _write(args: argparse.Namespace, reports: list[Report], arrays: Mapping[str, PtxArgument]) -> None:
-    from lego_mlir.sanitize.sarif import RULES, findings_of
+    from lego_mlir.sanitize.findings import RULES, findings_of
 
     if args.json:
         print_json(args.command, {"file": args.file, "launches": [report.to_dict() for report in reports]})

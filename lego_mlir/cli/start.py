@@ -27,7 +27,7 @@ def main() -> int:
     gc.set_threshold(_COLLECT_AFTER, 10, 10)
     python = sys.unraisablehook
     try:
-        sys.unraisablehook = lambda lost: _end() if _is_interruption(lost.exc_value) else python(lost)
+        sys.unraisablehook = lambda lost: _end() if isinstance(lost.exc_value, KeyboardInterrupt) else python(lost)
         from lego_mlir.cli.main import main as run
 
         code = run()
@@ -36,10 +36,6 @@ def main() -> int:
     except KeyboardInterrupt:
         _end()
     return code
-
-
-def _is_interruption(error: object) -> bool:
-    return isinstance(error, KeyboardInterrupt)
 
 
 def _end() -> None:

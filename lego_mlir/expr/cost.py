@@ -50,7 +50,7 @@ class CostModel:
         if expr.is_Atom or expr in (True, False):
             return 0
         if expr.is_Add:
-            negations = [a for a in expr.args if _is_negative(a)]
+            negations = [a for a in expr.args if a.is_Mul and a.args[0] is sympy.S.NegativeOne]
             first = len(negations) == len(expr.args)
             folded = sum(len(a.args) > 2 for a in negations)  # a - b*c multiplies once and subtracts once
             return (len(expr.args) - 1 + first - folded) * self.other
@@ -120,10 +120,6 @@ def _computed_from(expr: Expr) -> Iterable[Expr]:
 
 def _is_negation(expr: Expr) -> bool:
     return expr.is_Mul and len(expr.args) == 2 and expr.args[0] is sympy.S.NegativeOne
-
-
-def _is_negative(expr: Expr) -> bool:
-    return expr.is_Mul and expr.args[0] is sympy.S.NegativeOne
 
 
 def _tree(expr: Expr, model: CostModel, counted: dict[Expr, int]) -> int:

@@ -232,7 +232,7 @@ class Rewriter:
             else:
                 result = rule.build_result(self.terms, binding)
                 if result != subject:
-                    return Applied(rule.name, atom, result, condition, _summary(methods))
+                    return Applied(rule.name, atom, result, condition, ", ".join(dict.fromkeys(methods)) or "always")
         return None
 
     # ---- conditions
@@ -272,7 +272,3 @@ def _divisions(poly: Poly) -> set[Atom]:
 
 def _nonzero(divisor: Poly) -> Comparison:
     return Ne, divisor, ZERO
-
-
-def _summary(methods: list[str]) -> str:
-    return ", ".join(dict.fromkeys(methods)) or "always"

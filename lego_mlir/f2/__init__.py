@@ -5,7 +5,7 @@ printing, no tools.
 
 Sections:
 
-- algebra: `matrix`, `dims`, `linear`, `application`, `fields`, `bijections`, `mixed`, `boxed`, `notation`, `queries`
+- algebra: `matrix`, `dims`, `linear`, `application`, `bijections`, `mixed`, `boxed`, `notation`, `queries`
 - encodings: `encodings/`, `ptx_fragments`, `matrix_descriptors`, `two_of_four`, `axis_bits`
 - operations: `shape_ops`, `conversion`, `shuffles`, `fibers`, `gathers`
 - shared memory: `swizzle`, `banks`, `matrices`

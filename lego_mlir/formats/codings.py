@@ -107,11 +107,8 @@ class Int4Blocks(Coding):
         return (fields["q"].astype(np.float32) - 8) * _spread(fields["scale"], BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        blocks = _blocks(values)
-        largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
-        scale = largest / np.float32(-8)
-        codes = np.trunc(blocks * _inverse(scale) + np.float32(8.5)).clip(0, 15)
-        return {"q": codes.astype(np.uint8).reshape(values.shape), "scale": scale[..., 0].astype(np.float16)}
+        codes, scale = _centred(values, 8)
+        return {"q": codes, "scale": scale}
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +139,8 @@ class Int5Blocks(Coding):
         return (codes - 16) * _spread(fields["scale"], BLOCK)
 
     def encode(self, values: Array) -> dict[str, Array]:
-        blocks = _blocks(values)
-        largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
-        scale = largest / np.float32(-16)
-        codes = np.trunc(blocks * _inverse(scale) + np.float32(16.5)).clip(0, 31).astype(np.uint8).reshape(values.shape)
-        return {"low": codes & 15, "high": codes >> 4, "scale": scale[..., 0].astype(np.float16)}
+        codes, scale = _centred(values, 16)
+        return {"low": codes & 15, "high": codes >> 4, "scale": scale}
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,6 +305,15 @@ class ScaledTiles(Coding):
         scale = np.where(largest > 0, largest / np.float32(448), 1).astype(np.float32)
         spread = np.repeat(np.repeat(scale, tall, 0), wide, 1)[:rows, :columns]
         return {"q": (values / spread).astype(numpy_type("e4m3")), "scale": scale}
+
+
+def _centred(values: Array, middle: int) -> tuple[Array, Array]:
+    """Codes of value (code - middle) * scale and the scales; the element of largest magnitude has code 0."""
+    blocks = _blocks(values)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1, keepdims=True), -1)
+    scale = largest / np.float32(-middle)
+    codes = np.trunc(blocks * _inverse(scale) + np.float32(middle + 0.5)).clip(0, 2 * middle - 1).astype(np.uint8)
+    return codes.reshape(values.shape), scale[..., 0].astype(np.float16)
 
 
 def _inverse(scale: Array) -> Array:

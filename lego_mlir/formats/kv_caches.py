@@ -13,89 +13,34 @@ from __future__ import annotations
 
 from typing import Final
 
-from lego_mlir.formats.catalog import storage
+from lego_mlir.formats.catalog import storage, woven
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import BITS, stored
 from lego_mlir.layout.canonical import Size
 
-_AXES: Final = "l | b | h | n | c"
 ORDERS: Final = ("lbnhc", "lbhnc", "lhbnc", "blhnc", "blnhc", "bhlnc")
 """vLLM's KVCacheLayout: LBNHC is NHD of each layer, LBHNC is HND."""
 
 
-def _ordered(order: str) -> None:
-    """Register the cache of one order; its logical index is (layer, block, head, token, content)."""
-
-    @storage(
-        f"kv.{order}", f"orders {order.upper()}, keys beside values", "vLLM, KVCacheLayout (vllm#42082)", layers=1,
-        blocks=1, heads=1, tokens=1, depth=1,
-    )  # fmt: skip
-    def cache(layers: Size, blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
-        sizes = {"l": layers, "b": blocks, "h": heads, "n": tokens, "c": depth}
-        content = BITS[dtype] * depth
-        strides = {order[-2]: 2 * content}
-        listed = " ".join(order)
-        fields = [stored(what, dtype, sizes, _AXES, listed, at, strides) for what, at in (("k", 0), ("v", content))]
-        shape = (*(sizes[axis] for axis in order[:-1]), 2 * depth)
-        return StorageFormat(f"kv.{order}", fields, {"data": (dtype, shape)})
-
+_BLOCKS: Final = "b=blocks h=heads n=tokens c=depth", "b | h | n | c"
 
 for _order in ORDERS:
-    _ordered(_order)
-
-
-def _split(name: str, order: str, dtype: str, sizes: dict[str, Size], halves: str) -> StorageFormat:
-    """Keys and values in two parts of the cache: of the whole, or of each block."""
-    part: Size = BITS[dtype]
-    for axis in order.split()[0 if halves == "cache" else 1 :]:
-        part = part * sizes[axis]
-    strides = {} if halves == "cache" else {"b": 2 * part}
-    fields = [stored(what, dtype, sizes, "b | h | n | c", order, at, strides) for what, at in (("k", 0), ("v", part))]
-    shape = tuple(sizes[axis] for axis in order.split())
-    stacked = (2, *shape) if halves == "cache" else (shape[0], 2, *shape[1:])
-    return StorageFormat(name, fields, {"data": (dtype, stacked)})
-
-
-@storage(
-    "kv.nhd",
-    "keys, then values: (2, blocks, tokens, heads, depth)",
-    "vLLM FlashAttention; FlashInfer NHD",
-    blocks=1,
-    heads=1,
-    tokens=1,
-    depth=1,
-)
-def nhd(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
-    """Tokens before heads."""
-    return _split("kv.nhd", "b n h c", dtype, {"b": blocks, "h": heads, "n": tokens, "c": depth}, "cache")
-
-
-@storage(
-    "kv.hnd",
-    "keys, then values: (2, blocks, heads, tokens, depth)",
-    "vLLM FlashInfer, HND",
-    blocks=1,
-    heads=1,
-    tokens=1,
-    depth=1,
-)
-def hnd(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
-    """Heads before tokens."""
-    return _split("kv.hnd", "b h n c", dtype, {"b": blocks, "h": heads, "n": tokens, "c": depth}, "cache")
-
-
-@storage(
-    "kv.paged",
-    "pages of keys and values: (blocks, 2, tokens, heads, depth)",
-    "FlashInfer, paged KV table NHD",
-    blocks=1,
-    heads=1,
-    tokens=1,
-    depth=1,
-)
-def paged(blocks: Size, heads: Size, tokens: Size, depth: Size, dtype: str = "f16") -> StorageFormat:
-    """Each page has its keys before its values."""
-    return _split("kv.paged", "b n h c", dtype, {"b": blocks, "h": heads, "n": tokens, "c": depth}, "block")
+    woven(
+        f"kv.{_order}", f"orders {_order.upper()}, keys beside values", "vLLM, KVCacheLayout (vllm#42082)",
+        "l=layers b=blocks h=heads n=tokens c=depth", "l | b | h | n | c", f"{' '.join(_order[:-1])} (* c)", "k v",
+    )  # fmt: skip
+woven(
+    "kv.nhd", "keys, then values: (2, blocks, tokens, heads, depth)", "vLLM FlashAttention; FlashInfer NHD", *_BLOCKS,
+    "* b n h c", "k v",
+)  # fmt: skip
+woven(
+    "kv.hnd", "keys, then values: (2, blocks, heads, tokens, depth)", "vLLM FlashInfer, HND", *_BLOCKS, "* b h n c",
+    "k v",
+)  # fmt: skip
+woven(
+    "kv.paged", "pages of keys and values: (blocks, 2, tokens, heads, depth)", "FlashInfer, paged KV table NHD",
+    *_BLOCKS, "b * n h c", "k v",
+)  # fmt: skip
 
 
 @storage(

@@ -54,7 +54,7 @@ def words(address: Array, width: int, active: Array | None = None) -> Array:
 def wavefronts_per_pass(address: Array, width: int, active: Array | None = None) -> Array:
     """Wavefronts of each pass of each warp. `address` is `(..., 32)` in bytes; the result is `(..., passes)`."""
     word = words(address, width, active)
-    if not _ascending(word):
+    if not bool((word[..., 1:] >= word[..., :-1]).all()):
         word = np.sort(word, axis=-1)
     first = np.ones(word.shape, bool)
     np.not_equal(word[..., 1:], word[..., :-1], out=first[..., 1:])
@@ -78,10 +78,6 @@ def ideal_wavefronts(width: int, active: Array | None = None) -> Array:
         return np.asarray(WARP // together)
     active = np.asarray(active)
     return np.asarray(active.reshape(*active.shape[:-1], WARP // together, together).any(axis=-1).sum(axis=-1))
-
-
-def _ascending(word: Array) -> bool:
-    return bool((word[..., 1:] >= word[..., :-1]).all())
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ Sections:
 - order of threads: `graph`, `role_scheduler`, `cluster_blocks`, `warp_order`, `happens_before`, `shadow`,
   `shared_shadow`, `barrier_phases`
 - numbers: `rounding`, `directed_rounding`, `extremes`, `mma_fragments`, `warp_shuffles`
-- reports: `report`, `faults`, `element_history`, `stopped`, `printed`
+- reports: `report`, `faults`, `element_history`, `printed`
 """
 
 from lego_mlir.interp.launch import compile_module, launch

@@ -58,3 +58,7 @@ class Faults:
 
     def all(self) -> list[Fault]:
         return list(self._found.values())
+
+
+class BlockStopped(Exception):  # noqa: N818  it ends a block, and is not an error of the interpreter
+    """A block in which everything waits runs no further; its faults are reported, and other blocks go on."""

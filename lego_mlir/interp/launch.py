@@ -36,7 +36,7 @@ from lego_mlir.interp import dialects, memory, shadow, values
 from lego_mlir.interp.cluster_blocks import ClusterBlocks, ClusterScheduler, clusters_of
 from lego_mlir.interp.counters import Counters
 from lego_mlir.interp.dialects.cf import compile_blocks
-from lego_mlir.interp.faults import Faults
+from lego_mlir.interp.faults import BlockStopped, Faults
 from lego_mlir.interp.geometry import Dim3, dim3
 from lego_mlir.interp.happens_before import WarpClocks
 from lego_mlir.interp.machine import Machine
@@ -44,7 +44,6 @@ from lego_mlir.interp.memory import DeviceBuffer, MemRef, Space
 from lego_mlir.interp.printed import Printed
 from lego_mlir.interp.program import CompiledFunction, Compiler
 from lego_mlir.interp.report import BufferTraffic, Report
-from lego_mlir.interp.stopped import BlockStopped
 from lego_mlir.transforms.lego_ops.entry import plain
 from lego_mlir.transforms.modules import ModuleError, require_depth
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import shadow, values
+from lego_mlir.interp.faults import BlockStopped
 from lego_mlir.interp.geometry import Dim3, coordinates, unravel
 from lego_mlir.interp.happens_before import WarpClocks, active_warps
 from lego_mlir.interp.memory import DeviceBuffer, MemRef
 from lego_mlir.interp.report import Kind, LoopRound, SourceLocation
-from lego_mlir.interp.stopped import BlockStopped
 from lego_mlir.interp.values import Array, SlotValue
 
 if TYPE_CHECKING:

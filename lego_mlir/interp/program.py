@@ -204,7 +204,7 @@ class Operation:
         """Record that memref operand `i` is read or written, for the kernel argument from which it is derived."""
         self.compiler.note_use(self.operation.operands[i], read, written)
 
-    def elementwise(self, compute: Callable[..., Array]) -> Step:
+    def elementwise(self, compute: Callable[..., object]) -> Step:
         """The step that computes the one result from all operands."""
         result, operands = self.result, self.operands
         if len(operands) == 1:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lego_mlir.interp.faults import BlockStopped
 from lego_mlir.interp.report import Kind, SourceLocation
-from lego_mlir.interp.stopped import BlockStopped
 
 if TYPE_CHECKING:
     from lego_mlir.interp.faults import RunningLoop

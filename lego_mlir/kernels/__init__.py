@@ -8,7 +8,7 @@ Sections:
 - copies: `copy`, `transpose`, `realigned`, `word_pairs`, `aligned_copies`, `rows_along_k`, `depth_copies`,
   `box_stencil`, `visiting`
 - products: `matmul`, `scheduled_products`, `product_classes`, `aligned_products`, `dot_products`, `batched_products`,
-  `scaled_products`, `scaled_parts`, `grouped_products`, `grouped_depths`, `role_products`, `built_products`
+  `scaled_products`, `grouped_products`, `grouped_depths`, `role_products`, `built_products`
 - parts of K: `split_k`, `cluster_k`, `added_parts`
 - epilogues: `epilogues`, `fused_epilogues`
 - attention: `attention_forms`, `attention_tiles`, `fused_attention`, `packed_attention`, `attention_gradients`,

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, Strided, f16
+from lego_mlir import Row, Strided
 from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
@@ -28,6 +28,7 @@ from lego_mlir.kernels.role_products import (
     USES,
     OutputTile,
     ProductRings,
+    RoleForm,
     RowStores,
     bound,
     cluster_number,
@@ -35,7 +36,6 @@ from lego_mlir.kernels.role_products import (
     in_panels,
 )
 from lego_mlir.tracing.schedules.rings import StageCounter
-from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -44,48 +44,16 @@ LARGEST_STRIDE: Final = 2**40
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 
 
-@dataclass(frozen=True, slots=True)
-class BatchedForm:
-    """Types, and the orders of a and b, N for rows and T for columns. N is a `multiple`, of 8 for b in rows.
-
-    Along their rows in memory the sizes of a and b are multiples of 8: K for a in rows and b in columns, M for a in
-    columns.
-    """
-
-    dtype: DType = f16
-    result: DType | None = None
-    layouts: str = "NN"
-    multiple: int = ALIGNED
-
-    def __post_init__(self) -> None:
-        if self.dtype not in (f16, bf16) or self.stored not in (f16, bf16, f32) or self.layouts not in LAYOUTS:
-            raise UsageError(
-                f"batched products of f16 or bf16 into f16, bf16 or f32, in the orders {', '.join(LAYOUTS)}; got "
-                f"{self.dtype} into {self.stored}, {self.layouts!r}"
-            )
-        if self.multiple not in ((ALIGNED,) if self.layouts[1] == "N" else (1, 2, 4, ALIGNED)):
-            raise UsageError(
-                f"batched products of {self.layouts} with N a multiple of {self.multiple}: take 1, 2, 4 or 8, and 8 "
-                "for b in rows"
-            )
-
-    @property
-    def stored(self) -> DType:
-        """The type of the result."""
-        return self.dtype if self.result is None else self.result
-
-    @property
-    def contiguous(self) -> tuple[str, str]:
-        """The contiguous dimension of a and of b."""
-        return ("k" if self.layouts[0] == "N" else "mn", "k" if self.layouts[1] == "T" else "mn")
-
-
-def build(form: BatchedForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of all sizes, strides and numbers of matrices, of a form and a tile.
 
-    `a` and `b` have K, M or N contiguous as the form has it: [A, M, K] or [A, K, M], [B, K, N] or [B, N, K].
+    `a` and `b` have K, M or N contiguous as the form has it: [A, M, K] or [A, K, M], [B, K, N] or [B, N, K]. Along
+    their rows the sizes are multiples of 8: K for a in rows and b in columns, M for a in columns, N for b in rows.
     """
-    form, tile = form or BatchedForm(), tile or role_tile()
+    form, tile = form or RoleForm(), tile or role_tile()
+    form.require("batched products", LAYOUTS)
+    if form.multiple != ALIGNED and form.layouts[1] == "N":
+        raise UsageError(f"batched products of {form.layouts}, N a multiple of {form.multiple}: take 8 for b in rows")
     sizes = BatchedSizes.of(form)
     of_a, of_b = (lego.Tensor(form.dtype, layout) for layout in sizes.layouts(form))
 
@@ -121,7 +89,7 @@ class BatchedSizes:
     shared: tuple[Operand, Operand]
 
     @staticmethod
-    def of(form: BatchedForm) -> BatchedSizes:
+    def of(form: RoleForm) -> BatchedSizes:
         """The sizes of a form."""
         along_k = ALIGNED if "k" in form.contiguous else 1
         multiples = {"M": ALIGNED if form.layouts[0] == "T" else 1, "N": form.multiple, "K": along_k}
@@ -129,7 +97,7 @@ class BatchedSizes:
         products, *rest = (lego.size(name, min=1, max=LARGEST) for name in ("Z", "A", "B", "DA", "DB"))
         return BatchedSizes(m, n, k, products, (rest[0], rest[1]), (rest[2], rest[3]))
 
-    def layouts(self, form: BatchedForm) -> tuple[Strided, Strided]:
+    def layouts(self, form: RoleForm) -> tuple[Strided, Strided]:
         """The layouts of a and b in memory."""
         found = []
         for name, count, extents, contiguous in zip(

@@ -29,7 +29,7 @@ from lego_mlir import Kernel, Row
 from lego_mlir.aliases import Array, IndexLike
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
-from lego_mlir.kernels.visiting import visit
+from lego_mlir.kernels.visiting import is_multiple_of, visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.boundaries import Boundary
 from lego_mlir.layout.canonical import SizeLike
@@ -74,7 +74,7 @@ def build(
     plan = _Box(_validated(size, boundary, dtype), boundary, constant, dtype, down, across)
     _require_counts(down=down, across=across, **({"threads": threads} if isinstance(threads, int) else {}))
     pieces = (lego.cdiv(H, down), lego.cdiv(W, across))
-    if across not in (1, 2, 4, 8) or across * dtype.bytes > WIDEST_ACCESS or not _multiple_of(W, across):
+    if across not in (1, 2, 4, 8) or across * dtype.bytes > WIDEST_ACCESS or not is_multiple_of(W, across):
         raise UsageError(
             f"stencil: {across=} must be a power of two that divides the width {W}, of at most {WIDEST_ACCESS} bytes, "
             f"{WIDEST_ACCESS // dtype.bytes} elements of {dtype}"
@@ -314,10 +314,3 @@ def _require_counts(**counts: int) -> None:
     for name, count in counts.items():
         if isinstance(count, bool) or not isinstance(count, int) or count < 1:
             raise UsageError(f"stencil: {name}={count!r} must be an int >= 1")
-
-
-def _multiple_of(size: SizeLike, width: int) -> bool:
-    """Whether a size is a multiple of the width, by its declaration if it is symbolic."""
-    if isinstance(size, int):
-        return size % width == 0
-    return bool(size.expr.multiple_of % width == 0)

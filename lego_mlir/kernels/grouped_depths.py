@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, i32
+from lego_mlir import Row, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, role_tile, threads_of, together
@@ -29,13 +29,14 @@ from lego_mlir.kernels.role_products import (
     USES,
     OutputTile,
     ProductRings,
+    RoleForm,
     RowStores,
     bound,
     cluster_number,
     in_panels,
 )
 from lego_mlir.tracing.schedules.rings import StageCounter
-from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
+from lego_mlir.tracing.trace.dtypes import DType
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -44,34 +45,10 @@ THREADS = 32 * WARPGROUP
 """Threads of the role that copies."""
 
 
-@dataclass(frozen=True, slots=True)
-class DepthForm:
-    """Types; N is a `multiple`. Rows of a and b are multiples of 16 bytes, and may be longer than M and N."""
-
-    dtype: DType = f16
-    result: DType | None = None
-    multiple: int = ALIGNED
-
-    def __post_init__(self) -> None:
-        if (
-            self.dtype not in (f16, bf16)
-            or self.stored not in (f16, bf16, f32)
-            or self.multiple not in (1, 2, 4, ALIGNED)
-        ):
-            raise UsageError(
-                "products of groups along K take f16 or bf16 into f16, bf16 or f32, N a multiple of 1, 2, 4 or 8; got "
-                f"{self.dtype} into {self.stored}, {self.multiple}"
-            )
-
-    @property
-    def stored(self) -> DType:
-        """The type of the result."""
-        return self.dtype if self.result is None else self.result
-
-
-def build(form: DepthForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of sizes T, G, M and N: a is [T, PA], of which M columns count, b is [T, PB], and offsets are [G]."""
-    form, tile = form or DepthForm(), tile or role_tile()
+    form, tile = form or RoleForm(layouts="TN"), tile or role_tile()
+    form.require("products of groups along K", ("TN",))
     if tile.sharing > 1:
         raise UsageError(f"groups along K in clusters of {tile.sharing} blocks: take 1, a block ends its own tiles")
     T, G = lego.size("T", min=1, max=LARGEST), lego.size("G", min=1, max=MOST_GROUPS)

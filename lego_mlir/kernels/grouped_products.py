@@ -15,17 +15,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, i32
+from lego_mlir import Row, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
-from lego_mlir.errors import UsageError
 from lego_mlir.kernels.role_products import (
     ALIGNED,
     LARGEST,
     USES,
     OutputTile,
     ProductRings,
+    RoleForm,
     RowStores,
     bound,
     cluster_number,
@@ -33,7 +33,6 @@ from lego_mlir.kernels.role_products import (
     in_panels,
 )
 from lego_mlir.tracing.schedules.rings import StageCounter
-from lego_mlir.tracing.trace.dtypes import DType, bf16, f32
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -41,48 +40,19 @@ if TYPE_CHECKING:
 MOST_GROUPS: Final = 2**14
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedForm:
-    """Types, and whether b is [G, K, N] ("N") or [G, N, K] ("T"), as weights of a layer are.
-
-    N is a `multiple`; where that is not 16 bytes, rows of b [G, K, N] have a larger pitch, and stores are narrower.
-    """
-
-    dtype: DType = f16
-    result: DType | None = None
-    b: str = "N"
-    multiple: int = ALIGNED
-
-    def __post_init__(self) -> None:
-        if (
-            self.dtype not in (f16, bf16)
-            or self.stored not in (f16, bf16, f32)
-            or self.b not in ("N", "T")
-            or (self.multiple not in (1, 2, 4, ALIGNED))
-        ):
-            raise UsageError(
-                "grouped products of f16 or bf16 into f16, bf16 or f32, b in rows (N) or columns (T), N a multiple of "
-                f"1, 2, 4 or 8; got {self.dtype} into {self.stored}, {self.b!r}, {self.multiple}"
-            )
-
-    @property
-    def stored(self) -> DType:
-        """The type of the result."""
-        return self.dtype if self.result is None else self.result
-
-
-def build(form: GroupedForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
     """The kernel of sizes T, G, K and N: a is [T, K], offsets are [G], c is [T, N].
 
-    K is a multiple of 8, and so is the size P, the pitch of b's rows where N is not. Rows after the last offset are not
-    stored. Groups may be empty.
+    b is [G, K, N] ("NN") or [G, N, K] ("NT"), as weights of a layer are. K is a multiple of 8, and so is the size P,
+    the pitch of b's rows where N is not. Rows after the last offset are not stored. Groups may be empty.
     """
-    form, tile = form or GroupedForm(), tile or role_tile()
+    form, tile = form or RoleForm(), tile or role_tile()
+    form.require("grouped products", ("NN", "NT"))
     T, G = lego.size("T", min=1, max=LARGEST), lego.size("G", min=1, max=MOST_GROUPS)
     K = lego.size("K", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
     N = lego.size("N", min=form.multiple, max=LARGEST, multiple_of=form.multiple)
     P = N if form.multiple == ALIGNED else lego.size("P", min=ALIGNED, max=LARGEST, multiple_of=ALIGNED)
-    of_b = lego.Tensor(form.dtype, Row(G, K, P) if form.b == "N" else Row(G, N, K))
+    of_b = lego.Tensor(form.dtype, Row(G, K, P) if form.layouts == "NN" else Row(G, N, K))
 
     @lego.kernel(grid=blocks, block=threads_of(tile), cluster=tile.sharing)
     def grouped_product(  # type: ignore[no-untyped-def]
@@ -91,7 +61,7 @@ def build(form: GroupedForm | None = None, tile: ProductTile | None = None, bloc
         offsets: lego.Tensor(i32, Row(G), range=(0, T + 1)),  # type: ignore[valid-type]
         c: lego.Tensor(form.stored, Row(T, N)),  # type: ignore[valid-type]
     ):
-        rings = ProductRings(tile, form.dtype, ("k", "k" if form.b == "T" else "mn"))
+        rings = ProductRings(tile, form.dtype, form.contiguous)
         stores = RowStores(tile, form.stored, ragged=True)
         order = GroupOrder(tile, blocks, (T, G, K, N))
         with lego.warps(GROUPS * WARPGROUP, (GROUPS + 1) * WARPGROUP, registers=24):

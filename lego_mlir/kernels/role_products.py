@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import f2, f32
+from lego_mlir import bf16, f2, f16, f32
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.choices.product_tile import BUFFERS, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, in_lines, part_of
+from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
 from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.spread.copied_stores import line_of
@@ -45,6 +46,39 @@ def first_row(tile: ProductTile) -> Operand:
 def cluster_number(tile: ProductTile) -> Operand:
     """The number of this block's cluster."""
     return lego.block_id.x // tile.sharing
+
+
+@dataclass(frozen=True, slots=True)
+class RoleForm:
+    """Types, and the orders of a and b, N for rows and T for columns, of a product by warp roles. N is a `multiple`.
+
+    Along their rows in memory the sizes of a and b are multiples of 8, or their rows have a larger pitch.
+    """
+
+    dtype: DType = f16
+    result: DType | None = None
+    layouts: str = "NN"
+    multiple: int = ALIGNED
+
+    def require(self, what: str, layouts: Sequence[str]) -> None:
+        """Raise UsageError for other types, for an order that is not one of `layouts`, or for another multiple."""
+        if self.dtype not in (f16, bf16) or self.stored not in (f16, bf16, f32) or self.layouts not in layouts:
+            raise UsageError(
+                f"{what} of f16 or bf16 into f16, bf16 or f32, in the orders {', '.join(layouts)}; got "
+                f"{self.dtype} into {self.stored}, {self.layouts!r}"
+            )
+        if self.multiple not in (1, 2, 4, ALIGNED):
+            raise UsageError(f"{what} with N a multiple of {self.multiple}: take N a multiple of 1, 2, 4 or 8")
+
+    @property
+    def stored(self) -> DType:
+        """The type of the result."""
+        return self.dtype if self.result is None else self.result
+
+    @property
+    def contiguous(self) -> tuple[str, str]:
+        """The contiguous dimension of a and of b."""
+        return ("k" if self.layouts[0] == "N" else "mn", "k" if self.layouts[1] == "T" else "mn")
 
 
 @dataclass(frozen=True, slots=True)

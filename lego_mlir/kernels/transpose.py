@@ -34,7 +34,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
 from lego_mlir.kernels.realigned import Realigned
-from lego_mlir.kernels.visiting import visit
+from lego_mlir.kernels.visiting import is_multiple_of, visit
 from lego_mlir.kernels.word_pairs import BYTES, SECTOR, WordPairs, in_words, require_even
 from lego_mlir.layout.canonical import SizeLike
 from lego_mlir.schedule.named import tile_order
@@ -302,7 +302,7 @@ def _width(M: SizeLike, N: SizeLike, dtype: DType) -> int:
     """
     line = LINE_BYTES // dtype.bytes
     w = WIDEST_ACCESS // dtype.bytes // (1 if _blocks(M, N, (line, line)) >= BLOCKS else 2)
-    while w > 1 and not all(_multiple_of(size, w) for size in (M, N)):
+    while w > 1 and not all(is_multiple_of(size, w) for size in (M, N)):
         w //= 2
     return w
 
@@ -322,10 +322,3 @@ def _tile(M: SizeLike, N: SizeLike, dtype: DType, w: int) -> tuple[int, int]:
 def _blocks(M: SizeLike, N: SizeLike, tile: tuple[int, int]) -> int:
     """The number of tiles of a matrix; BLOCKS for symbolic sizes."""
     return lego.cdiv(M, tile[0]) * lego.cdiv(N, tile[1]) if isinstance(M, int) and isinstance(N, int) else BLOCKS
-
-
-def _multiple_of(size: SizeLike, width: int) -> bool:
-    """Whether a size is a multiple of the width, by its declaration if it is symbolic."""
-    if isinstance(size, int):
-        return size % width == 0
-    return bool(size.expr.multiple_of % width == 0)

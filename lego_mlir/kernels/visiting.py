@@ -1,4 +1,4 @@
-"""The work of a block: that at a position of an order, and its share of numbered parts.
+"""The work of a block: that at a position of an order, its share of numbered parts, and sizes that a width divides.
 
 Padded orders, such as a curve's, have positions without any work.
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import lego_mlir as lego
 from lego_mlir.aliases import IndexLike
 from lego_mlir.layout.base import Layout
+from lego_mlir.layout.canonical import SizeLike
 
 
 def visit(order: Layout, position: IndexLike, work: Callable[[tuple[IndexLike, ...]], None]) -> None:
@@ -31,3 +32,10 @@ def in_turns(parts: IndexLike, blocks: int) -> Iterator[tuple[IndexLike, IndexLi
     last = lego.block_id[0] + parts // blocks % 2 * back
     for turn in lego.range(lego.cdiv(parts - last, blocks)):
         yield turn, turn * blocks + lego.block_id[0] + turn % 2 * back
+
+
+def is_multiple_of(size: SizeLike, width: int) -> bool:
+    """Whether a size is a multiple of the width, by its declaration if it is symbolic."""
+    if isinstance(size, int):
+        return size % width == 0
+    return bool(size.expr.multiple_of % width == 0)

@@ -6,7 +6,7 @@ logical view (LEGO, figure 5). `Padded` and `Tiled` handle sizes that tiles do n
 Sections:
 
 - layouts: `base`, `permutations`, `chain`, `group`, `tiled`, `padded`, `strided`, `shifted`, `transposed`,
-  `packed_bytes`, `sublayouts`, `slices`, `substitute`, `gallery/`
+  `packed_bytes`, `slices`, `substitute`, `gallery/`
 - indices: `canonical`, `values`, `boundaries`, `wrapping`, `contiguity`, `counting`
 - proofs: `checking`, `proving`, `python_ints`, `enumeration`, `enumeration_limit`, `strided_proofs`, `equivalence`
 - names and text: `naming`, `named_maps`, `notation`, `notation_parser`

@@ -9,10 +9,24 @@ array.
 [6, 8, 10]
 >>> Row(4, 6)[1, :]
 Slice(s1 + 6, s1 in Range(0, 6))
+
+A slice whose elements fill consecutive positions is itself a bijection, and so a layout. A row of a row-major matrix is
+one, a column is not; a row of an exclusive-or swizzle is a permutation of its row.
+
+>>> from lego_mlir import Row, gallery
+>>> Row(4, 6)[2, :].as_layout(), Row(4, 6)[2, :].offset
+(Row(6), 12)
+>>> [gallery.xor_swizzle(4, 4)[1, :].as_layout().apply(j) for j in range(4)]
+[1, 0, 3, 2]
+>>> Row(4, 6)[:, 2].as_layout()
+Traceback (most recent call last):
+    ...
+lego_mlir.errors.LayoutError: Row(4, 6)[:, 2] is not a layout: its 4 elements lie between the positions 2 and 20
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -23,8 +37,10 @@ from lego_mlir.expr.index import Index, as_expr, cdiv, index_symbol, is_array, i
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.layout.base import Layout, key_of
-from lego_mlir.layout.canonical import Size, is_static
+from lego_mlir.layout.canonical import Size, is_static, product
+from lego_mlir.layout.chain import same_number
 from lego_mlir.layout.padded import at_most, conjunction
+from lego_mlir.layout.permutations import GenP, RegP
 from lego_mlir.layout.values import coerce_index, end_of, show
 
 if TYPE_CHECKING:
@@ -143,14 +159,12 @@ class Slice:
 
         Raises LayoutError unless the elements are proved to fill consecutive positions.
         """
-        from lego_mlir.layout.sublayouts import sublayout
 
         return sublayout(self)[0]
 
     @property
     def offset(self) -> IndexLike:
         """The first position of `as_layout`."""
-        from lego_mlir.layout.sublayouts import sublayout
 
         return sublayout(self)[1]
 
@@ -263,3 +277,75 @@ def _from_the_end(end: IndexLike, n: Size, default: Size) -> IndexLike:
 def _text(s: slice) -> str:
     step = "" if s.step is None else f":{s.step}"
     return f"{'' if s.start is None else s.start}:{'' if s.stop is None else s.stop}{step}"
+
+
+def sublayout(part: Slice) -> tuple[RegP | GenP, IndexLike]:
+    """A slice as a permutation of its positions, and the first of them.
+
+    Raises LayoutError unless they are proved to be consecutive.
+    """
+    if not is_static(part.shape) or not is_static(part.layout.dims()):
+        return _by_strides(part)
+    import numpy as np
+
+    if part.mask is not True:
+        raise LayoutError(f"{part.text} is not known to be a layout: not every index of it may name an element")
+    positions = part.positions()
+    first, last, elements = int(positions.min()), int(positions.max()), product(part.shape)
+    if last - first + 1 != elements:
+        raise LayoutError(
+            f"{part.text} is not a layout: its {elements} elements lie between the positions {first} and {last}"
+        )
+    steps = [int(np.diff(positions, axis=axis).flat[0]) if n > 1 else 0 for axis, n in enumerate(part.shape)]
+    grid: Array = np.indices(positions.shape)
+    if (first + sum(i * s for i, s in zip(grid, steps, strict=True)) == positions).all():
+        regular = _regular(part.shape, steps)
+        if regular is not None:
+            return regular, first
+    return _general(part, first), first
+
+
+def _regular(shape: Sequence[Size], steps: Sequence[Size]) -> RegP | None:
+    """The `RegP` with these strides, if there is one. Axes of one element go outermost."""
+    order: list[int] = []
+    reach: Size = 1
+    ones = [axis for axis, n in enumerate(shape) if isinstance(n, int) and n == 1]
+    left = [axis for axis in range(len(shape)) if axis not in ones]
+    while left:
+        axis = next((a for a in left if isinstance(same_number(steps[a], reach), Proved)), None)
+        if axis is None:
+            return None
+        left.remove(axis)
+        order.insert(0, axis)
+        reach = reach * shape[axis]
+    return RegP(shape, [axis + 1 for axis in (*ones, *order)])
+
+
+def _general(part: Slice, first: int) -> GenP:
+    whole = part.layout
+
+    def f(*at: IndexLike) -> IndexLike:
+        return whole.apply(*part.at(*at)) - first
+
+    def f_inv(p: IndexLike) -> tuple[IndexLike, ...]:
+        index = whole.inv(p + first)
+        return tuple((index[axis] - c.start) // c.step for axis, c in zip(part.axes, part.colons, strict=True))
+
+    return GenP(part.shape, f, f_inv, text=f"{part.text}.as_layout()", identity=("slice", whole, part.text))
+
+
+def _by_strides(part: Slice) -> tuple[RegP, IndexLike]:
+    """A slice of symbolic sizes, from the strides of its layout."""
+    if not all(colon.inside for colon in part.colons):
+        raise LayoutError(f"{part.text} is not known to be a layout: it may reach past the end of its axis")
+    strides = part.layout.strides()
+    if strides is None:
+        raise LayoutError(f"{part.text} is not known to be a layout: {part.layout!r} has no strides")
+    steps = [strides[axis] * colon.step for axis, colon in zip(part.axes, part.colons, strict=True)]
+    regular = _regular(part.shape, steps)
+    if regular is None:
+        raise LayoutError(
+            f"{part.text} is not known to be a layout: the strides {show(steps)} of the sizes {show(part.shape)} leave "
+            "gaps"
+        )
+    return regular, part.layout.apply(*part.at(*[0] * len(part.colons)))

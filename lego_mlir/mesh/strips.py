@@ -145,7 +145,7 @@ def _row_strips(
     gives: list[EdgeBox],
 ) -> Iterator[Strip]:  # fmt: skip
     (rows, k), (a, b) = size, needs
-    spans = _cut(rows, (*a, *gives), _moves(plan))
+    spans = _cut(rows, (*a, *gives), any(moves.summary.moved for moves in (plan.a, plan.b, plan.c)))
 
     def order(span: Span) -> tuple[int, bool, int]:
         senders = [box.other for box in a if box.other != rank and box.clipped(*span)]
@@ -175,10 +175,6 @@ def _panels(
     for number, (span, left, right) in enumerate(zip(spans, _dealt(a, spans), _dealt(b, spans), strict=True)):
         placed = tuple(box.in_panel(rows, k, span) for box in left)
         yield Strip((0, rows), span, placed, right, tuple(gives) if number == last else (), number > 0)
-
-
-def _moves(plan: MeshProductPlan) -> bool:
-    return any(moves.summary.moved for moves in (plan.a, plan.b, plan.c))
 
 
 def _cut(size: int, boxes: Sequence[EdgeBox], moves: bool) -> list[Span]:

@@ -4,9 +4,8 @@ Sections:
 
 - accesses: `footprints`, `unrolled`, `mixed_radix`, `images`, `models`, `kernel_model`
 - questions: `phases`, `overlap`, `collisions`, `copies_in_flight`
-- claims: `claims`, `races`, `barriers`, `covering`, `initialised`, `redundant_barriers`, `explained`, `confirm`,
-  `rings/`
+- claims: `claims`, `races`, `barriers`, `covering`, `initialised`, `explained`, `confirm`, `rings/`
 - modules of MLIR: `module_reader`, `module_claims`, `module_kernel`, `module_control`, `module_ids`, `module_memory`,
-  `module_syncs`, `module_values`
+  `module_values`
 - rendered templates: `program_stores`, `single_writer`
 """

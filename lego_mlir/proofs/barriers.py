@@ -5,6 +5,11 @@ so where conditions and bounds do not depend on the thread; otherwise two thread
 
     with lego.when(t // 32 < n):  lego.warp_sync()           t // 32 == t' // 32 implies t // 32 < n == (t' // 32 < n)
     for k in lego.range(t, 1024, 256):  lego.barrier()       4 rounds for every t in 0 .. 255
+
+A barrier is needed if without it two accesses that it separates are not proved apart. All copies of an unrolled line
+count as one barrier. Barriers of kernels that publish data to other blocks, with fences or by spinning on a flag, are
+not judged: they may order what no race claim is about. Nor are those of kernels with rings of barriers, whose proofs
+take it for granted that the rings are initialised and that a role's lanes arrive together.
 """
 
 from __future__ import annotations
@@ -26,7 +31,11 @@ from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.footprints import Sync
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.mixed_radix import primed
+from lego_mlir.proofs.races import PairsInside, race_claims
 from lego_mlir.tracing.trace.divergence import Divergence
+from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.trace import KernelTrace, MlirOperation, While
+from lego_mlir.tracing.words.barrier_rings import CREATE
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +144,27 @@ def _same(a: Expr, b: Expr) -> Cond:
     if not is_condition(a):
         return Eq(a, b)
     return sympy.Or(sympy.And(a, b), sympy.And(sympy.Not(a), sympy.Not(b)))
+
+
+NOT_JUDGED = ("llvm.fence", CREATE)
+
+
+def unneeded_barriers(trace: KernelTrace) -> list[Source]:
+    """The lines of barriers each of which can be removed alone, with every proof of the kernel kept."""
+    if any(isinstance(s, While) or (isinstance(s, MlirOperation) and s.name in NOT_JUDGED) for s in trace.statements()):
+        return []
+    model = KernelModel(trace)
+    if not model.reader.syncs or not all(isinstance(claim.verdict, Proved) for claim in barrier_claims(model)):
+        return []
+    lines: dict[Source, set[int]] = {}
+    for sync in model.reader.syncs:
+        lines.setdefault(sync.source, set()).add(id(sync))
+    if not _proved_without(model, frozenset()):
+        return []
+    return [source for source, copies in lines.items() if _proved_without(model, frozenset(copies))]
+
+
+def _proved_without(model: KernelModel, left_out: frozenset[int]) -> bool:
+    """Whether there is no race in a block without these barriers."""
+    claims = race_claims(model, PairsInside(model, left_out))
+    return all(isinstance(claim.verdict, Proved) for claim in claims if not claim.across)

@@ -13,8 +13,8 @@ its buffer unknown, and an operation that may access any memory those about all.
 
 from __future__ import annotations
 
-from lego_mlir.proofs import module_control, module_ids, module_memory, module_syncs
+from lego_mlir.proofs import module_control, module_ids, module_memory
 from lego_mlir.proofs.module_kernel import ModuleKernel
 
 # The modules register what they read when they are loaded.
-__all__ = ["ModuleKernel", "module_control", "module_ids", "module_memory", "module_syncs"]
+__all__ = ["ModuleKernel", "module_control", "module_ids", "module_memory"]

@@ -284,7 +284,7 @@ class _TritonReader:
                 return self.at[node.id]
             if isinstance(node, ast.expr):
                 for p in self.program.rendered.placeholders:
-                    if _is_index(p) and not _is_number(p.text) and ast.dump(node) == _dumped(p.text):
+                    if _is_index(p) and not p.text.strip().isdigit() and ast.dump(node) == _dumped(p.text):
                         return p
         return None
 
@@ -300,10 +300,6 @@ class _TritonReader:
 
 def _is_index(placeholder: Placeholder) -> bool:
     return not isinstance(placeholder.raw, sympy.logic.boolalg.Boolean) or placeholder.raw.is_Symbol
-
-
-def _is_number(text: str) -> bool:
-    return text.strip().isdigit()
 
 
 def _dumped(text: str) -> str:

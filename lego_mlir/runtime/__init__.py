@@ -11,7 +11,7 @@
 
 Sections:
 
-- arrays: `arrays`, `dlpack`, `f8`, `argument_checks`, `value_ranges`, `table_checks`, `derived_sizes`
+- arrays: `arrays`, `dlpack`, `f8`, `argument_checks`, `value_ranges`, `derived_sizes`
 - calls: `calls`, `routed_calls`, `program_calls`, `programs`, `plans`, `binding`, `launches`, `tensor_map_frames`,
   `first_calls`, `kept_traces`, `exact_kernels`, `compile_lock`
 - machines: `driver`, `cuda`, `source`, `cpu`, `cpu_kernels`, `image`, `host_reference`, `xla_ffi`

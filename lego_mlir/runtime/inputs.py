@@ -18,6 +18,7 @@ import inspect
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -60,16 +61,9 @@ class Supplied:
 
 
 def _remedy(found: numpy.ndarray, wanted: tuple[int, ...]) -> str:
-    if found.size and found.size == _product(wanted):
+    if found.size and found.size == prod(wanted):
         return f"; give it as .reshape{wanted}"
     return ""
-
-
-def _product(shape: tuple[int, ...]) -> int:
-    product = 1
-    for n in shape:
-        product *= n
-    return product
 
 
 def _of_type(supplied: Supplied, parameter: Parameter) -> numpy.ndarray:

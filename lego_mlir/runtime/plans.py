@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy
 
     from lego_mlir.runtime.cpu_kernels import HostKernel
-    from lego_mlir.runtime.table_checks import CheckedTables
+    from lego_mlir.runtime.value_ranges import CheckedTables
     from lego_mlir.tracing.definition.kernel_traces import Parameter
 
 
@@ -192,7 +192,7 @@ def _tables(entry: KernelEntry) -> CheckedTables | None:
     """What compares the run-time tables of a kernel; None where it has none."""
     if not any(argument.permutation for argument in entry.arguments):
         return None
-    from lego_mlir.runtime.table_checks import CheckedTables
+    from lego_mlir.runtime.value_ranges import CheckedTables
 
     return CheckedTables(entry)
 

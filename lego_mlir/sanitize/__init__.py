@@ -15,13 +15,14 @@ cuda_text           CUDA C++ to PTX with line numbers, by nvcc or clang
 triton_driver       a driver under which Triton's kernels run in the emulator
 cuda_stand_in       PyTorch's device "cuda" as the CPU, for projects that name it
 sessions            what to do about a fault: raise, warn or collect
-sarif, fault_page   reports for code hosts, and as a page of the annotated source
+findings, fault_page  reports for code hosts, and as a page of the annotated source
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from lego_mlir.late_names import attached as _attached
 
 if TYPE_CHECKING:
     from lego_mlir.interp.ptx.texture_memory import TextureArgument as TextureArgument
@@ -34,25 +35,9 @@ if TYPE_CHECKING:
     from lego_mlir.sanitize.sessions import session as session
     from lego_mlir.sanitize.storages import empty as empty
 
-_HOMES: Final = {
-    **dict.fromkeys(("SanitizedKernel", "cuda", "ptx", "traced"), f"{__name__}.sanitized_kernels"),
-    **dict.fromkeys(("LaunchFaultError", "Session", "session"), f"{__name__}.sessions"),
-    "empty": f"{__name__}.storages",
-    "TextureArgument": "lego_mlir.interp.ptx.texture_memory",
-}
-"""The module of each name, loaded late: pytest imports the plugin in every run of everybody's tests."""
-__all__ = [
-    "LaunchFaultError", "SanitizedKernel", "Session", "TextureArgument", "cuda", "empty", "ptx", "session", "traced",
-    "triton",
-]  # fmt: skip
-
-
-def __getattr__(name: str) -> object:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = found
-    return found
+# Loaded late: pytest imports the plugin in every run of everybody's tests.
+__getattr__, __dir__, _names = _attached(__name__)
+__all__ = [*_names, "triton"]
 
 
 def triton(arch: int = 90, *, autotune: str = "all", cuda: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Findings at lines of source, as code hosts take them: SARIF 2.1.0, and the annotations of GitHub Actions.
+"""Findings at lines of source, the faults of launches among them, as code hosts take them: SARIF 2.1.0, annotations.
 
 >>> print(annotation(SourceFinding("race", "error", "two writes", "a,b.py", 3)))
 ::error file=a%2Cb.py,line=3,title=race::two writes
@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
 from lego_mlir.aliases import Json
+from lego_mlir.interp.report import Fault, Kind, Report
 
 SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -80,3 +81,30 @@ def _relative(file: str) -> str:
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
     return path.as_posix()
+
+
+def sarif(reports: Iterable[Report], version: str) -> Json:
+    """The faults of launches; `version` is this package's."""
+    return sarif_document("lego-mlir sanitize", version, RULES, findings_of(reports))
+
+
+def findings_of(reports: Iterable[Report]) -> Iterator[SourceFinding]:
+    """A finding for each fault."""
+    return (_finding(report, fault) for report in reports for fault in report.faults)
+
+
+def rule_id(kind: Kind) -> str:
+    """`out-of-bounds` and the like."""
+    return kind.name.lower().replace("_", "-")
+
+
+RULES: Final = {rule_id(kind): kind.value for kind in Kind}
+"""The text of each rule by its name."""
+
+
+def _finding(report: Report, fault: Fault) -> SourceFinding:
+    text = f"{report.kernel}: {fault.message} (block {fault.block}, thread {fault.thread})"
+    rule, place, other = rule_id(fault.kind), fault.place, fault.other
+    second = None if other is None else SourceFinding(rule, "error", text, other.file, other.line, other.column)
+    related = None if second is None else ("the other access", second)
+    return SourceFinding(rule, "error", text, place.file, place.line, place.column, related)

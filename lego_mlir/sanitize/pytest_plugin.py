@@ -58,7 +58,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     if path:
         from importlib.metadata import version
 
-        from lego_mlir.sanitize.sarif import sarif
+        from lego_mlir.sanitize.findings import sarif
         from lego_mlir.sanitize.sessions import current
         from lego_mlir.store import replace_file
 

@@ -4,7 +4,7 @@ From a spec to a kernel:
 
 - `render`: a `template` and its names become text. `engine` is Jinja2, `values` what a placeholder sees of layouts,
   `indices` index expressions with ranges, `blocks` those that are vectors. In a first pass `placeholders` turns values
-  into `marks`; `finish` replaces the marks once the whole text is rendered: `parentheses` where an operator needs them,
+  into `marks`; `finish` replaces the marks once the whole text is rendered: parentheses where an operator needs them,
   `names` without collisions, `signature` for the order of the sizes. `require` validates arguments.
 - `words`: the template functions. `load_store` reads and writes blocks, `assign` writes assignments, `descriptors` is
   for TMA, `declarations` writes C functions and classes.

@@ -17,8 +17,9 @@ Sections:
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
+
+from lego_mlir.late_names import attached as _attached
 
 if TYPE_CHECKING:
     from lego_mlir.hardware.targets import TARGETS as TARGETS
@@ -31,19 +32,4 @@ if TYPE_CHECKING:
     from lego_mlir.transforms.pipeline import Pipeline as Pipeline
     from lego_mlir.transforms.pipeline import PipelinePass as PipelinePass
 
-_MODULES: Final = {
-    "lego_mlir.hardware.targets": "TARGETS Target target_named",
-    "lego_mlir.store": "Cache default_folder",
-    "lego_mlir.toolchain.compile": "Compilation compile_kernel",
-    "lego_mlir.transforms.pipeline": "PipelinePass Pipeline",
-}
-_NAMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
-
-__all__ = sorted(_NAMES)
-
-
-def __getattr__(name: str) -> Any:
-    """A public name, from its module (PEP 562)."""
-    if name not in _NAMES:
-        raise AttributeError(f"module 'lego_mlir.toolchain' has no attribute {name!r}")
-    return getattr(importlib.import_module(_NAMES[name]), name)
+__getattr__, __dir__, __all__ = _attached(__name__)

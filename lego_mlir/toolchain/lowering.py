@@ -24,8 +24,7 @@ from lego_mlir.transforms.modules import ModuleError, parse, run, session, strin
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
-from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions
-from lego_mlir.transforms.passes.f8_matrix_loads import LowerF8MatrixLoads
+from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions, LowerF8MatrixLoads
 from lego_mlir.transforms.passes.fast_functions import LowerFastFunctions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
 from lego_mlir.transforms.passes.join_scratch import JoinScratch
@@ -36,9 +35,8 @@ from lego_mlir.transforms.passes.lower_wide_products import LowerWideProducts
 from lego_mlir.transforms.passes.narrow_indices import NarrowIndices
 from lego_mlir.transforms.passes.packed_conversions import PackConversions
 from lego_mlir.transforms.passes.packed_halves import LowerPackedHalves
-from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce
+from lego_mlir.transforms.passes.subgroup_reduce import LowerSubgroupReduce, LowerWarpReductions
 from lego_mlir.transforms.passes.unroll_exchanges import ANNOTATION, UnrollExchanges
-from lego_mlir.transforms.passes.warp_reductions import LowerWarpReductions
 from lego_mlir.transforms.pipeline import Pipeline, PipelinePass
 
 # A module that launches its kernel in place, with gpu.launch, gets the kernel outlined; others are unchanged.

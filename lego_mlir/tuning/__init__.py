@@ -4,7 +4,7 @@ Sections:
 
 - space: `candidates`, `conditions`, `building`, `tunable`, `template_launches`, `recipes`
 - prediction: `launch_counts`, `template_counts`, `model`, `pruning`
-- choice: `sampling`, `sampled`, `halving`, `significance`, `work_units`, `config_lookup`, `autotune`
+- choice: `sampling`, `halving`, `significance`, `work_units`, `config_lookup`, `autotune`
 - checks: `reference_source`, `computed_checks`, `template_checks`, `interpreted`
 - measurement: `workbench`, `cpu_workbench`, `gpu_workbench`, `measuring`, `isolated`, `child`, `device_launch`,
   `gpu_trials`, `template_trials`, `triton_trials`, `profiler`, `baselines`, `simulated_device`, `time_budget`

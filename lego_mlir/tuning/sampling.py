@@ -4,25 +4,30 @@ Optuna is asked for a batch of configurations and told the time of each (its "as
 calls a kernel, and the measuring stays with the race. Its journal is a file: a search that is interrupted goes on with
 all that it was told. The sampler is TPE, over the position of each value in its list.
 
+`halve_sampled` races the batches. The first one is the best predicted; a later one has what Optuna suggests from all
+times so far. The fastest candidate runs again in each, so that it is compared with the new ones in turns. It ends after
+500 candidates, or when the seconds are spent.
+
 >>> from lego_mlir.tuning.candidates import SearchSpace
 >>> small = search(SearchSpace({"tile": [16, 32], "warps": [2, 4]}))
 >>> [str(configuration) for configuration in small.ask(10)], small.ask(10)
 (['tile=16 warps=2', 'tile=16 warps=4', 'tile=32 warps=2', 'tile=32 warps=4'], [])
 
-J. Bergstra et al., "Algorithms for Hyper-Parameter Optimization", 2011. T. Akiba et al., "Optuna", 2019.
-"""
+J. Bergstra et al., "Algorithms for Hyper-Parameter Optimization", 2011. T. Akiba et al., "Optuna", 2019."""
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
 from lego_mlir.aliases import Foreign
 from lego_mlir.errors import DependencyError
-from lego_mlir.tuning.candidates import Configuration, SearchSpace
+from lego_mlir.tuning.candidates import Candidate, Configuration, SearchSpace, Timing
+from lego_mlir.tuning.workbench import Workbench, halve
 
 LARGEST: Final = 500  # configurations that are all tried
 SUGGESTIONS: Final = 4  # for each that is wanted: Optuna knows no conditions, and suggests what it likes again
@@ -165,3 +170,58 @@ def _optuna() -> Foreign:
         ) from error
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     return optuna
+
+
+BATCH: Final = 50
+
+
+def halve_sampled(
+    workbench: Workbench,
+    tunable: str,
+    space: SearchSpace,
+    candidates: Sequence[Candidate],
+    sizes: Mapping[str, int],
+    *,
+    seconds: float | None = None,
+    known: Sequence[Timing] = (),
+    on_timing: Callable[[Timing], None] = lambda timing: None,
+    digest: Callable[[Candidate], str] = lambda candidate: candidate.digest,
+    journal: str | Path | None = None,
+    most: int = LARGEST,
+) -> list[Timing]:
+    """The timings of at most `most` of the candidates, which are those of the space that pruning left, best first."""
+    by_configuration = {candidate.configuration: candidate for candidate in candidates}
+    digests = {candidate.configuration: digest(candidate) for candidate in candidates}
+    searched = search(space, sizes, allowed=by_configuration.__contains__, largest=0, journal=journal)
+    found = {t.kernel: t for t in known if dict(t.sizes) == dict(sizes) and t.tunable == tunable}
+    earlier = [candidate for candidate in candidates if digests[candidate.configuration] in found]
+    for candidate in earlier:
+        _tell(searched, candidate, found.get(digests[candidate.configuration]))
+    best = min(earlier, key=lambda candidate: _median(found[digests[candidate.configuration]]), default=None)
+    batch = [candidate for candidate in candidates if digests[candidate.configuration] not in found][:BATCH]
+    began, tried = workbench.bench.seconds(), 0
+    while batch and tried < most:
+        left = None if seconds is None else seconds - (workbench.bench.seconds() - began)
+        if left is not None and left <= 0:
+            break
+        entering = [*([best] if best is not None and best not in batch else []), *batch]
+        timings = halve(
+            workbench, tunable, entering, sizes, seconds=left, known=list(found.values()), on_timing=on_timing,
+            digest=lambda candidate: digests[candidate.configuration],
+        )  # fmt: skip
+        times = {timing.kernel: timing for timing in timings}
+        found |= times
+        for candidate in batch:
+            _tell(searched, candidate, times.get(digests[candidate.configuration]))
+        best = min(entering, key=lambda candidate: _median(times.get(digests[candidate.configuration])))
+        tried += len(batch)
+        batch = [by_configuration[configuration] for configuration in searched.ask(min(BATCH, most - tried))]
+    return [timing for timing in found.values() if timing.kernel in digests.values()]
+
+
+def _tell(searched: Search, candidate: Candidate, timing: Timing | None) -> None:
+    searched.tell(candidate.configuration, timing.median if timing is not None and not timing.failure else None)
+
+
+def _median(timing: Timing | None) -> float:
+    return math.inf if timing is None else timing.median

@@ -30,8 +30,7 @@ from typing import Final
 from lego_mlir.errors import LegoError, UsageError
 from lego_mlir.tuning.candidates import Candidate, SearchSpace, Timing
 from lego_mlir.tuning.measuring import Trial
-from lego_mlir.tuning.sampled import halve_sampled
-from lego_mlir.tuning.sampling import LARGEST
+from lego_mlir.tuning.sampling import LARGEST, halve_sampled
 from lego_mlir.tuning.work_units import SizedProblem
 from lego_mlir.tuning.workbench import Prepare, Workbench, halve
 

@@ -137,8 +137,7 @@ class Tunable:
         or its CPU for structured programs. `known` are earlier timings, which are not taken again. Raises UsageError if
         everything is pruned, and DependencyError without a GPU that is needed.
         """
-        from lego_mlir.tuning.sampled import halve_sampled
-        from lego_mlir.tuning.sampling import LARGEST
+        from lego_mlir.tuning.sampling import LARGEST, halve_sampled
         from lego_mlir.tuning.workbench import halve
 
         given, seconds = self._sizes(sizes or {}), None if budget is None else seconds_of(budget)

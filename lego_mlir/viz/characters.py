@@ -21,7 +21,7 @@ from typing import Final, Literal
 
 from lego_mlir.errors import UsageError
 from lego_mlir.viz import palettes
-from lego_mlir.viz.panels import GridCell, GridPanel, Panel, TablePanel
+from lego_mlir.viz.panels import GridPanel, Panel, TablePanel
 
 Colours = Literal["16", "256", "truecolor"] | None
 NARROWEST: Final = 8
@@ -39,7 +39,7 @@ def text(panels: Sequence[Panel], *, colours: Colours, width: int) -> str:
         lines += _grid(panel, width) if isinstance(panel, GridPanel) else _table(panel, width)
         lines += [[(line, "")] for caption in panel.caption for line in _wrapped(caption, width)]
         lines.append([])
-    rendered = [_plain(line) if colours is None else line for line in lines[:-1]]
+    rendered = ["".join(piece for piece, _ in line).rstrip() if colours is None else line for line in lines[:-1]]
     if colours is None:
         return "\n".join(str(line) for line in rendered)
     return _styled(lines[:-1], colours)
@@ -76,7 +76,7 @@ def _grid(grid: GridPanel, width: int) -> list[list[Piece]]:
             pieces: list[Piece] = [(grid.row_label(r).rjust(margin) + "  ", "")]
             for c in shown:
                 cell = grid.cells[r][c]
-                pieces.append((_cell_text(cell, size), cell.colour))
+                pieces.append((_fitted(f"[{cell.text}]" if cell.is_framed else cell.text, size), cell.colour))
                 pieces.append((_edge(outer, c, columns), ""))
             lines.append(pieces)
     return lines
@@ -91,10 +91,6 @@ def _edge(outer: tuple[int, int] | None, column: int, columns: int) -> str:
     if outer is None or outer[1] == 1:
         return ""
     return "|" if (column + 1) % outer[1] == 0 and column + 1 < columns else " "
-
-
-def _cell_text(cell: GridCell, size: int) -> str:
-    return _fitted(f"[{cell.text}]" if cell.is_framed else cell.text, size)
 
 
 def _fitted(label: str, size: int) -> str:
@@ -150,10 +146,6 @@ def _least(table: TablePanel) -> list[int]:
 def _wrapped(text: str, width: int) -> list[str]:
     """Lines of at most this width; breaks within a word only where it is longer than a line."""
     return textwrap.wrap(text, max(width, NARROWEST), drop_whitespace=True) or [""]
-
-
-def _plain(line: Sequence[Piece]) -> str:
-    return "".join(piece for piece, _ in line).rstrip()
 
 
 def _styled(lines: Sequence[Sequence[Piece]], colours: str) -> str:

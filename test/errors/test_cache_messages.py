@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lego_mlir import Row
-from lego_mlir.analysis import recorded_traces
+from lego_mlir.analysis import recorded_requests
 from lego_mlir.caches import bounds, placement, simulation, space_time, time_model, workloads
 from lego_mlir.caches.levels import CacheLevel
 from lego_mlir.errors import UsageError
@@ -91,13 +91,13 @@ def test_a_picture_has_a_known_suffix(tmp_path):
 
 
 def test_a_trace_is_bounded_and_not_empty(monkeypatch):
-    traces = recorded_traces.RecordedTraces({"x": 4096})
+    traces = recorded_requests.RecordedTraces({"x": 4096})
     with pytest.raises(UsageError, match=r"kernel k made no request of global memory"):
         traces.workload("k", 32)
-    monkeypatch.setattr(recorded_traces, "MOST_ROWS", 3)
+    monkeypatch.setattr(recorded_requests, "MOST_ROWS", 3)
     site = SimpleNamespace(space="global", buffer="x", kind="read")
     traces(site, np.arange(32).reshape(1, 1, 32) * 128, None, 4)
     with pytest.raises(UsageError, match=r"more than 3 requests of lines; take fewer blocks \(--blocks N\)"):
         traces.finished(1, 1)
     with pytest.raises(UsageError, match=r"stencil 3x3 16x16 is not recorded"):
-        recorded_traces.in_order(BLUR, [0])
+        recorded_requests.in_order(BLUR, [0])

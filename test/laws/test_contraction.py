@@ -151,10 +151,6 @@ def operations(kernel, *names):
     return [s.operation for s in statements_in(kernel.trace().body) if isinstance(s, Compute) and s.operation in names]
 
 
-def reasons(kernel):
-    return {c.reason for c in kernel.trace().contractions}
-
-
 def of(body, inputs=4, dtype=f32):
     """A kernel of one thread's numbers."""
 
@@ -225,7 +221,7 @@ def in_a_register(v, store, x, y):
 def test_not_fused(body, reason):
     kernel = of(body)
     assert not operations(kernel, "fma")
-    assert reasons(kernel) == ({reason} if reason else set())
+    assert {c.reason for c in kernel.trace().contractions} == ({reason} if reason else set())
 
 
 def accumulated(v, store, x, y):

@@ -36,7 +36,7 @@ CLOSING = {
     ("lego_mlir.layout.permutations", "lego_mlir.layout.checking"): "a GenP is checked on first use",
     ("lego_mlir.distributions.base", "lego_mlir.distributions.combined"): CREATES,
     ("lego_mlir.distributions.base", "lego_mlir.distributions.comparison"): CREATES,
-    ("lego_mlir.cute.layout", "lego_mlir.cute.notation"): "the constructor takes notation",
+    ("lego_mlir.cute.layout", "lego_mlir.cute.layout"): "the constructor takes notation",
     ("lego_mlir.tracing.trace.dtypes", "lego_mlir.tracing.words.scalar"): "calling an element type converts a value",
     (
         "lego_mlir.tracing.emit.emit_module",

@@ -1,49 +1,7 @@
 """The operations that the interpreter supports, one file for each dialect; importing the package registers them."""
 
-from lego_mlir.interp.dialects import (
-    affine,
-    arith,
-    async_regions,
-    atomics,
-    cf,
-    clusters,
-    func,
-    gpu,
-    gpu_host,
-    llvm,
-    math,
-    mbarrier,
-    memref,
-    nvgpu,
-    nvvm,
-    printing,
-    scf,
-    subgroup_mma,
-    vector,
-    vector_access,
-    votes,
-)
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "affine",
-    "arith",
-    "async_regions",
-    "atomics",
-    "cf",
-    "clusters",
-    "func",
-    "gpu",
-    "gpu_host",
-    "llvm",
-    "math",
-    "mbarrier",
-    "memref",
-    "nvgpu",
-    "nvvm",
-    "printing",
-    "scf",
-    "subgroup_mma",
-    "vector",
-    "vector_access",
-    "votes",
-]
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")

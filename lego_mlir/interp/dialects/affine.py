@@ -45,14 +45,8 @@ def apply(op: Operation) -> Step:
 @implements("affine.min", "affine.max")
 def extreme(op: Operation) -> Step:
     computes = map_results(affine_map(op.attribute("map")))
-    result, operands = op.result, op.operands
     pick = np.minimum if op.name == "affine.min" else np.maximum
-
-    def step(m: Machine) -> None:
-        inputs = [m.values[slot] for slot in operands]
-        m.values[result] = reduce(pick, [compute(inputs) for compute in computes])
-
-    return step
+    return op.elementwise(lambda *inputs: reduce(pick, [compute(inputs) for compute in computes]))
 
 
 @implements("affine.load")

@@ -231,14 +231,7 @@ def cmpf(op: Operation) -> Step:
 
 @implements("arith.select")
 def select(op: Operation) -> Step:
-    condition, yes, no = op.operands
-    result = op.result
-
-    def step(m: Machine) -> None:
-        v = m.values
-        v[result] = merge(v[condition], v[yes], v[no])
-
-    return step
+    return op.elementwise(merge)
 
 
 def _rounded(compute: Callable[..., Array]) -> Callable[[Operation], Step]:

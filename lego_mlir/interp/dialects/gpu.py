@@ -1,13 +1,15 @@
-"""`gpu`: thread and block ids, barriers, shuffles and reductions within a warp.
+"""`gpu`: thread and block ids, barriers, shuffles and reductions within a warp, and what threads print.
 
-Threads are numbered x fastest, and 32 consecutive threads form a warp, as on the hardware.
+Threads are numbered x fastest, and 32 consecutive threads form a warp, as on the hardware. They print statement by
+statement, block by block, thread by thread.
 """
-
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)
+
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -313,3 +315,35 @@ def _reduced_by(op: Operation, body: CompiledRegion, value: int) -> Step:
         m.values[result] = rest
 
     return step
+
+
+_CONVERSION: Final = re.compile(r"%([-+ #0]*\d*(?:\.\d+)?)(?:hh|h|ll|l|z)?([A-Za-z%])")
+_PATTERNS: Final = "uxXo"  # conversions of the bits of an integer
+
+
+@implements("gpu.printf")
+def printf(op: Operation) -> Step:
+    """Format the operands of every active lane as C does."""
+    text, operands = str(op.attribute("format").value), op.operands
+    kinds = [kind for _, kind in _CONVERSION.findall(text) if kind != "%"]
+    if len(kinds) != len(operands) or set(kinds) - set("diuxXofFeEgGc"):
+        op.fail(f"the text {text!r} does not fit {len(operands)} operands")
+    shown = _CONVERSION.sub(lambda m: f"%{m[1]}{'d' if m[2] == 'u' else m[2]}", text)
+
+    def step(m: Machine) -> None:
+        lanes = m.lanes
+        given = [
+            _as_c(np.broadcast_to(m.values[slot], lanes), kind) for slot, kind in zip(operands, kinds, strict=True)
+        ]
+        active = np.ones(lanes, bool) if m.mask is None else np.broadcast_to(m.mask, lanes)
+        for lane in zip(*active.nonzero(), strict=True):
+            if not m.printed.add(shown % tuple(value[lane].item() for value in given)):
+                break
+
+    return step
+
+
+def _as_c(value: values.Array, kind: str) -> values.Array:
+    if kind in _PATTERNS and value.dtype.kind == "i":
+        return values.unsigned(np.ascontiguousarray(value))
+    return value.astype(np.float64) if values.is_float(value.dtype) else value

@@ -192,14 +192,11 @@ def copy_all(op: Operation, source: int, target: int) -> Step:
 
 @implements("memref.dim")
 def dim(op: Operation) -> Step:
-    ref, axis = op.operands
-    result = op.result
+    def size_of(ref: MemRef, axis: Array) -> Array:
+        size = ref.sizes[values.only(axis, "the axis of memref.dim")]
+        return size if isinstance(size, np.ndarray) else values.uniform(size)
 
-    def step(m: Machine) -> None:
-        size = m.values[ref].sizes[values.only(m.values[axis], "the axis of memref.dim")]
-        m.values[result] = size if isinstance(size, np.ndarray) else values.uniform(size)
-
-    return step
+    return op.elementwise(size_of)
 
 
 @implements("memref.rank")
@@ -348,15 +345,13 @@ def _product(factors: Sequence[int | Array]) -> int | Array:
 def transpose(op: Operation) -> Step:
     permutation = op.attribute("permutation").value
     order = [e.maybe_downcast().position for e in permutation.results]
-    source, result = op.operands[0], op.result
 
-    def step(m: Machine) -> None:
-        window: MemRef = m.values[source]
-        m.values[result] = replace(
+    def transposed(window: MemRef) -> MemRef:
+        return replace(
             window, sizes=tuple(window.sizes[i] for i in order), strides=tuple(window.strides[i] for i in order)
         )
 
-    return step
+    return op.elementwise(transposed)
 
 
 @implements("memref.extract_strided_metadata")

@@ -122,14 +122,8 @@ def store_matrix(op: Operation) -> Step:
 
 @implements("gpu.subgroup_mma_constant_matrix")
 def constant_matrix(op: Operation) -> Step:
-    (value,), result = op.operands, op.result
     matrix = Matrix.of(op, op.result_type())
-
-    def step(m: Machine) -> None:
-        given = m.values[value]
-        m.values[result] = np.repeat(given[..., None], matrix.elements, axis=-1)
-
-    return step
+    return op.elementwise(lambda value: np.repeat(value[..., None], matrix.elements, axis=-1))
 
 
 @implements("gpu.subgroup_mma_compute")
@@ -185,27 +179,20 @@ def elementwise(op: Operation) -> Step:
 @implements("gpu.subgroup_mma_extract_thread_local")
 def extract_thread_local(op: Operation) -> Step:
     """One of the lane's own elements, counted from 0."""
-    value, index = op.operands
-    result = op.result
 
-    def step(m: Machine) -> None:
-        given, at = m.values[value], m.values[index]
+    def extracted(given: Array, at: Array) -> Array:
         shape = np.broadcast_shapes(given.shape[:2], at.shape)
         given = np.broadcast_to(given, (*shape, given.shape[2]))
-        m.values[result] = np.take_along_axis(given, np.broadcast_to(at, shape)[..., None], axis=2)[..., 0]
+        return np.take_along_axis(given, np.broadcast_to(at, shape)[..., None], axis=2)[..., 0]
 
-    return step
+    return op.elementwise(extracted)
 
 
 @implements("gpu.subgroup_mma_insert_thread_local")
 def insert_thread_local(op: Operation) -> Step:
     """The matrix with one of the lane's own elements replaced."""
-    element, value, index = op.operands
-    result = op.result
 
-    def step(m: Machine) -> None:
-        given, new, at = m.values[value], m.values[element], m.values[index]
-        here = np.arange(given.shape[2]) == at[..., None]
-        m.values[result] = np.where(here, new[..., None], given)
+    def inserted(new: Array, given: Array, at: Array) -> Array:
+        return np.where(np.arange(given.shape[2]) == at[..., None], new[..., None], given)
 
-    return step
+    return op.elementwise(inserted)

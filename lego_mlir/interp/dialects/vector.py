@@ -206,22 +206,17 @@ def _contract_slowly(
 
 @implements("vector.outerproduct")
 def outerproduct(op: Operation) -> Step:
-    left, right, *start = op.operands
-    result, kind = op.result, op.keyword("kind")
-    is_axpy = not values.vector_shape(op.operand_type(1))
+    kind, is_axpy = op.keyword("kind"), not values.vector_shape(op.operand_type(1))
 
-    def step(m: Machine) -> None:
-        v = m.values
-        a, b = v[left], v[right]
+    def multiplied(a: Array, b: Array, start: Array | None = None) -> Array:
         a, b = (a, b[..., None]) if is_axpy else (a[..., :, None], b[..., None, :])
-        if not start:
-            v[result] = a * b
-        elif kind == "add" and values.is_float(a.dtype):
-            v[result] = rounding.fma(a, b, v[start[0]])
-        else:
-            v[result] = np.asarray(COMBINING[kind](v[start[0]], a * b)).astype(a.dtype)
+        if start is None:
+            return a * b
+        if kind == "add" and values.is_float(a.dtype):
+            return rounding.fma(a, b, start)
+        return np.asarray(COMBINING[kind](start, a * b)).astype(a.dtype)
 
-    return step
+    return op.elementwise(multiplied)
 
 
 Position = tuple[int | Array, ...]
@@ -342,18 +337,17 @@ def transpose(op: Operation) -> Step:
 
 @implements("vector.create_mask")
 def create_mask(op: Operation) -> Step:
-    shape, result, bounds = values.vector_shape(op.result_type()), op.result, op.operands
+    shape = values.vector_shape(op.result_type())
 
-    def step(m: Machine) -> None:
+    def masked(*bounds: Array) -> Array:
         out = values.like_vector(values.uniform(True, np.bool_), LANES + len(shape))
-        for axis, (size, slot) in enumerate(zip(shape, bounds, strict=True)):
+        for axis, (size, bound) in enumerate(zip(shape, bounds, strict=True)):
             own = [1] * len(shape)
             own[axis] = size
-            bound = values.like_vector(m.values[slot], LANES + len(shape))
-            out = out & (np.arange(size).reshape(1, 1, *own) < bound)
-        m.values[result] = out
+            out = out & (np.arange(size).reshape(1, 1, *own) < values.like_vector(bound, LANES + len(shape)))
+        return out
 
-    return step
+    return op.elementwise(masked)
 
 
 @implements("vector.constant_mask")

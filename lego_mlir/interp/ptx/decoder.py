@@ -226,9 +226,8 @@ class Decoder:
         sources = [self.source(o, own[min(i, len(own) - 1)], instruction) for i, o in enumerate(given)]
         write = self.sink(target, instruction)
 
-        def run(gang: Gang) -> Outcome:
+        def run(gang: Gang) -> None:
             write(gang, compute(*[source(gang) for source in sources]))
-            return None
 
         return run
 

@@ -56,7 +56,7 @@ from lego_mlir.interp.ptx.line_mix import InstructionMix
 from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before, results
 from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step
-from lego_mlir.interp.ptx.ptx_program import PtxEntry, PtxInstruction, PtxModule, PtxVariable
+from lego_mlir.interp.ptx.ptx_program import PtxEntry, PtxInstruction, PtxModule
 from lego_mlir.interp.ptx.ptx_reader import plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
 from lego_mlir.interp.ptx.reconvergence import join_points, successors
@@ -246,7 +246,7 @@ class EmulatedLaunch:
             [i.line for i in instructions] + [instructions[-1].line if instructions else self.kernel.line],
             live,
             [i.registers() for i in instructions] + [frozenset()],
-            [_may_touch_pending(i) for i in instructions] + [True],
+            [i.opcode == "wgmma" for i in instructions] + [True],
             [_polls(i) for i in instructions] + [False],
             [frozenset(results(i)) if i.opcode == "mov" else frozenset() for i in instructions] + [frozenset()],
             when_hot,
@@ -382,10 +382,6 @@ def _install_regions(steps: list[Step], decoder: Decoder, live: Sequence[int], r
     install(steps, decoder, live, remaining)
 
 
-def _may_touch_pending(instruction: PtxInstruction) -> bool:
-    return instruction.opcode == "wgmma"
-
-
 def _polls(instruction: PtxInstruction) -> bool:
     """Whether it may read what another block or warp changes: a spin loop has one."""
     strong = {"volatile", "acquire", "relaxed", "mmio"} & set(instruction.modifiers)
@@ -431,14 +427,10 @@ def _place_globals(module: PtxModule, kernel: PtxEntry, memory: GlobalMemory) ->
         memory.grid_workspace = memory.add("the workspace of the grid's barrier", bytes(4096)).address
     offset = 0
     for parameter in kernel.parameters:
-        offset = spaces.rounded(offset, _alignment(parameter))
+        offset = spaces.rounded(offset, max(parameter.align, 1))
         found[parameter.name] = ("param", offset)
         offset += parameter.size
     return found
-
-
-def _alignment(variable: PtxVariable) -> int:
-    return max(variable.align, 1)
 
 
 def _bind_arrays(

@@ -15,9 +15,7 @@ from math import prod
 
 from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
-from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ALIGNMENT, ArrayOperand, read, require_alike
 from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
@@ -69,9 +67,7 @@ def batched_product(
     name = first.facts.dtype if result is None else result
     if name not in RESULTS:
         raise UsageError(f"matmul: the result is one of {', '.join(RESULTS)}, got {name!r}")
-    gradients = tuple(operand.name for operand in (first, second) if operand.facts.needs_gradient)
-    if gradients:
-        known.require_no_gradient(gradients)
+    gradients = known.gradients_of((first, second))
     (*_, m, k), n = first.facts.shape, second.facts.shape[-1]
     (left, shared_a), (right, shared_b) = (_matrices(operand, out) for operand in (first, second))
     (x, order_a), (y, order_b) = _usable(left, "N"), _usable(right, "T")
@@ -86,18 +82,13 @@ def batched_product(
     )  # fmt: skip
     calls = kernel_for(problem, first.facts.device, check)
     named, shape = {"Z": prod(out), "DA": shared_a.by, "DB": shared_b.by}, (*out, m, n)
-    if check or key is None or not (first.begins_at(x) and second.begins_at(y)):
-        found: Tensor = calls.call((x.array, y.array), named, None, check).reshape(shape)
-        return found
-    plan = calls.plan_of_views((x.array, y.array), (first.array, second.array), named, [DenseShape.rows(*shape)])
 
     def otherwise(arrays: Sequence[Tensor]) -> Tensor:
         return batched_product(read("a", arrays[0]), read("b", arrays[1]), result)
 
-    pointers = first.library.pointer, second.library.pointer
-    bound = known.keep(key, Multiplication(plan, pointers, otherwise, gradients=gradients))
-    product: Tensor = bound([first.array, second.array])
-    return product
+    key = None if check else key
+    found = known.called(calls, (first, second), (x, y), named, shape, otherwise, key, check=check, gradients=gradients)
+    return found.reshape(shape)
 
 
 def broadcast(first: ArrayOperand, second: ArrayOperand) -> Shape:

@@ -38,7 +38,7 @@ from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
 from lego_mlir.runtime.products import backends, copies
 from lego_mlir.runtime.products.batches import batched_product, broadcast
 from lego_mlir.runtime.products.fused import ALL_RESULTS, Given, ProductOptions, epilogue_of, has_blocks, rows_of
-from lego_mlir.runtime.products.known import Multiplication, keep, known, require_no_gradient
+from lego_mlir.runtime.products.known import Multiplication, gradients_of, keep, known
 from lego_mlir.runtime.products.operands import (
     ArrayOperand,
     MatrixFactor,
@@ -164,8 +164,7 @@ def _by_library(first: ArrayOperand, second: ArrayOperand, given: Given, options
     name, (*lead, m, _), n = options.result_of(first.facts.dtype, given), first.facts.shape, second.facts.shape[-1]
     if lead or len(second.facts.shape) > 2:
         broadcast(first, second)
-    if learning := tuple(operand.name for operand in (first, second) if operand.facts.needs_gradient):
-        require_no_gradient(learning)
+    gradients_of((first, second))
     epilogue, _ = epilogue_of(given, options, (m, n), first.facts.device)
     arrays = [array for array in given if array is not None]
     return host_reference.matrix_product(first.array, second.array, name, epilogue, arrays)
@@ -191,9 +190,7 @@ def _matrices(
         require_device(operand)
     require_alike(first, second)
     name = options.result_of(first.facts.dtype, given)
-    gradients = tuple(operand.name for operand in (first, second) if operand.facts.needs_gradient)
-    if gradients:
-        require_no_gradient(gradients)
+    gradients = gradients_of((first, second))
     folder, is_along_k = kernels_folder(options.kernels), first.facts.dtype not in INPUTS
     wanted = copies.ALONG_K if is_along_k and folder is not None else ("", "")
     factors = [factor_of(operand, order) for operand, order in zip((first, second), wanted, strict=True)]

@@ -11,16 +11,14 @@ runs it, on the host. Each form is the gradient of another, so PyTorch's tensors
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Tensor
 from lego_mlir.errors import UsageError, brief
 from lego_mlir.runtime import host_reference
 from lego_mlir.runtime.arrays import key_of, library_of
-from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
-from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read
 from lego_mlir.runtime.products.problem import INPUTS, RESULTS, Problem, has_whole_lines, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import kernel_for
@@ -105,7 +103,7 @@ def _product(operands: Sequence[ArrayOperand], result: str | None, check: bool, 
     views = first.in_rows((1,)), weights.in_rows((2,) if turned else (1, 2)), offsets
     calls = _calls(views, name, "NT" if turned else "NN", (rows, columns, depth), groups, check)
     named = {} if turned or columns % ALIGNED == 0 else {"N": columns}
-    return _called(calls, operands, views, named, (rows, columns), (name, check, key))
+    return known.called(calls, operands, views, named, (rows, columns), _again(name, check), key, check=check)
 
 
 def _along_k(operands: Sequence[ArrayOperand], result: str, check: bool, key: Hashable) -> Tensor:
@@ -114,7 +112,13 @@ def _along_k(operands: Sequence[ArrayOperand], result: str, check: bool, key: Ha
     (rows, depth), columns, groups = first.facts.shape, second.facts.shape[1], offsets.facts.shape[0]
     views = first.turned().in_rows((1,)), second.in_rows((1,)), offsets
     calls = _calls(views, result, "TN", (rows * groups, columns, max(1, depth // groups)), groups, check)
-    return _called(calls, operands, views, {"M": rows, "N": columns}, (groups, rows, columns), (result, check, key))
+    named, shape = {"M": rows, "N": columns}, (groups, rows, columns)
+    return known.called(calls, operands, views, named, shape, _again(result, check), key, check=check)
+
+
+def _again(result: str, check: bool) -> Callable[[Sequence[Tensor]], Tensor]:
+    """The product of other arrays, where they are not used in place."""
+    return lambda given: _product(_read(*given), result, check)
 
 
 def _calls(
@@ -128,23 +132,6 @@ def _calls(
         whole_lines=has_whole_lines(left.shape[-1], right.shape[-1]), numbers=numbers_of(left.device),
     )  # fmt: skip
     return kernel_for(problem, left.device, check)
-
-
-def _called(
-    calls: Calls, operands: Sequence[ArrayOperand], views: Sequence[ArrayOperand], named: dict[str, int],
-    shape: Sequence[int], asked: tuple[str, bool, Hashable],
-) -> Tensor:  # fmt: skip
-    """The product of views, kept where they begin where the operands do; `asked` are its type, check and key."""
-    result, check, key = asked
-    arrays, used = [operand.array for operand in operands], [view.array for view in views]
-    if key is None or not all(operand.begins_at(view) for operand, view in zip(operands, views, strict=True)):
-        product: Tensor = calls.call(used, named, None, check)
-        return product
-    plan = calls.plan_of_views(used, arrays, named, [DenseShape.rows(*shape)], check)
-    pointers = operands[0].library.pointer, operands[1].library.pointer
-    bound = Multiplication(plan, pointers, lambda given: _product(_read(*given), result, check))
-    found: Tensor = known.keep(key, bound)(arrays)
-    return found
 
 
 def _read(a: Tensor, b: Tensor, offsets: Tensor) -> list[ArrayOperand]:

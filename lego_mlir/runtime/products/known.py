@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import AnyArray, Returned, Tensor
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime.products.operands import ALIGNMENT
+from lego_mlir.runtime.binding import DenseShape
+from lego_mlir.runtime.products.operands import ALIGNMENT, ArrayOperand
 
 if TYPE_CHECKING:
+    from lego_mlir.runtime.calls import Calls
     from lego_mlir.runtime.exact_kernels import ExactKernel
     from lego_mlir.runtime.plans import Plan
 
@@ -65,3 +67,27 @@ def require_no_gradient(names: Sequence[str]) -> None:
             f"matmul: {names[0]} requires a gradient, and this product has no derivative; pass {names[0]}.detach(), or "
             "call it under torch.no_grad()"
         )
+
+
+def gradients_of(operands: Sequence[ArrayOperand]) -> tuple[str, ...]:
+    """The operands that require a gradient. Raises UsageError where PyTorch records, since the product has none."""
+    names = tuple(operand.name for operand in operands if operand.facts.needs_gradient)
+    if names:
+        require_no_gradient(names)
+    return names
+
+
+def called(
+    calls: Calls, operands: Sequence[ArrayOperand], views: Sequence[ArrayOperand], named: Mapping[str, int],
+    shape: Sequence[int], otherwise: Callable[[Sequence[Tensor]], Tensor], key: Hashable, *, check: bool = False,
+    gradients: tuple[str, ...] = (),
+) -> Tensor:  # fmt: skip
+    """The product of `views` of operands, kept by the `key`, if there is one, where all operands are used in place."""
+    arrays, used = [operand.array for operand in operands], [view.array for view in views]
+    if key is None or not all(operand.begins_at(view) for operand, view in zip(operands, views, strict=True)):
+        found: Tensor = calls.call(used, named, None, check)
+        return found
+    plan = calls.plan_of_views(used, arrays, named, [DenseShape.rows(*shape)], check)
+    pointers = operands[0].library.pointer, operands[1].library.pointer
+    product: Tensor = keep(key, Multiplication(plan, pointers, otherwise, gradients=gradients))(arrays)
+    return product

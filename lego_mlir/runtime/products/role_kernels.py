@@ -127,16 +127,13 @@ def _packed(chosen: RoleKernel, target: str, folder: Path) -> Calls:
 @lru_cache(_KEPT)
 def _built(wanted: RoleKernel) -> Kernel:
     from lego_mlir.kernels import batched_products, grouped_depths, grouped_products, scaled_products
+    from lego_mlir.kernels.role_products import RoleForm
 
     types, tile, blocks = (dtype_named(wanted.dtype), dtype_named(wanted.result)), wanted.tile, wanted.blocks
     if wanted.what.endswith(SCALED):
         of_rows: scaled_products.Form = "grouped" if wanted.what.startswith("grouped") else "dense"
         return scaled_products.build(of_rows, tile, blocks, types[1], wanted.multiple)
-    if wanted.what == BATCHED:
-        form = batched_products.BatchedForm(*types, wanted.layouts, wanted.multiple)
-        return batched_products.build(form, tile, blocks)
-    if wanted.layouts == "TN":
-        return grouped_depths.build(grouped_depths.DepthForm(*types, wanted.multiple), tile, blocks)
-    return grouped_products.build(
-        grouped_products.GroupedForm(*types, wanted.layouts[1], wanted.multiple), tile, blocks
-    )
+    form = RoleForm(*types, wanted.layouts, wanted.multiple)
+    along_k = wanted.layouts == "TN"
+    kind = batched_products if wanted.what == BATCHED else grouped_depths if along_k else grouped_products
+    return kind.build(form, tile, blocks)

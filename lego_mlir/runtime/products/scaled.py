@@ -22,9 +22,7 @@ from lego_mlir.choices.scaled_tiles import BLOCK, SCALES
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.runtime import host_reference
-from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.products import known
-from lego_mlir.runtime.products.known import Multiplication
 from lego_mlir.runtime.products.operands import ALIGNED, ArrayOperand, read, require_alike
 from lego_mlir.runtime.products.problem import RESULTS, WARPGROUP_TARGET, Problem, numbers_of, place_of
 from lego_mlir.runtime.products.role_kernels import SCALED, RoleKernel, calls_of, multiple_of
@@ -51,10 +49,8 @@ def scaled_product(
     if not check and host_reference.computes("matmul", first.facts, second.facts):
         of_a, of_b = (x.array for x in scales)
         return host_reference.scaled_product(first.array, second.array, of_a, of_b, name)
-    gradients = tuple(x.name for x in (first, second, *scales) if x.facts.needs_gradient)
-    if gradients:
-        known.require_no_gradient(gradients)
     operands = [first, second, *scales]
+    gradients = known.gradients_of(operands)
     calls = _calls("dense", (m, 1, n, k), name, first, check)
 
     def otherwise(arrays: Sequence[Tensor]) -> Tensor:
@@ -85,9 +81,7 @@ def grouped_scaled_product(
     if not check and host_reference.computes("grouped_matmul", *(x.facts for x in operands)):
         of_a, of_b = (x.array for x in scales)
         return host_reference.grouped_scaled_product(first.array, second.array, of_a, of_b, offsets.array, name)
-    gradients = tuple(x.name for x in operands if x.facts.needs_gradient)
-    if gradients:
-        known.require_no_gradient(gradients)
+    gradients = known.gradients_of(operands)
     calls = _calls("grouped", (rows, groups, n, k), name, first, check)
 
     def otherwise(arrays: Sequence[Tensor]) -> Tensor:
@@ -103,14 +97,8 @@ def _called(
     """The product of a, b, their scales and what else there is, kept by the key where all are used in place."""
     (first, second, of_a, of_b, *rest), (check, key, gradients) = operands, asked
     views = [first.in_rows(), second.turned().in_rows(), _in_lines(of_a.turned()), of_b.turned().in_rows(), *rest]
-    arrays, used = [x.array for x in operands], [x.array for x in views]
-    if key is None or check or not all(x.begins_at(view) for x, view in zip(operands, views, strict=True)):
-        found: Tensor = calls.call(used, {}, None, check)
-        return found
-    plan = calls.plan_of_views(used, arrays, {}, [DenseShape.rows(*shape)])
-    pointers = first.library.pointer, second.library.pointer
-    product: Tensor = known.keep(key, Multiplication(plan, pointers, otherwise, gradients=gradients))(arrays)
-    return product
+    key = None if check else key
+    return known.called(calls, operands, views, {}, shape, otherwise, key, check=check, gradients=gradients)
 
 
 def _in_lines(scales: ArrayOperand) -> ArrayOperand:

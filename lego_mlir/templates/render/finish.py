@@ -6,11 +6,20 @@ as Python:
 >>> require_python("f.py.jinja", "def f(x):\\n    return x +\\n", [4, None], "")
 Traceback (most recent call last):
 lego_mlir.errors.TemplateError: f.py.jinja: line 2 of the rendered text is not Python (invalid syntax): return x +
+
+Parentheses are where the characters around a placeholder's text need them: a sum needs none between `(` and `,` or
+after an assignment, but does after `2 *`. The operator may be on another line, because a line break does not end an
+expression inside brackets, nor anywhere in C:
+
+>>> lines = ["x = f(2 *", "      HERE, y)", "z = (HERE", "     * 2)", "w = HERE", "for k in range(4):"]
+>>> [stands_alone(lines, k, *lines[k].split("HERE"), "triton") for k in (1, 2, 4)]
+[False, False, True]
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -19,8 +28,7 @@ from lego_mlir.errors import TemplateError
 from lego_mlir.expr.nodes import Size
 from lego_mlir.printers import cuda, triton
 from lego_mlir.printers.cuda import TYPES, CudaPrinter
-from lego_mlir.templates.render.names import chosen, named
-from lego_mlir.templates.render.parentheses import is_argument, stands_alone
+from lego_mlir.templates.render.names import Language, chosen, named
 from lego_mlir.templates.render.placeholder_marks import HELPERS, INDENT, MARK, SIZES
 from lego_mlir.templates.render.ranks import require_declared, require_kept
 from lego_mlir.templates.render.signature import ordered, require_room
@@ -28,6 +36,7 @@ from lego_mlir.templates.render.tile_limits import LONGEST
 
 if TYPE_CHECKING:
     from lego_mlir.templates.render.placeholders import Filling, Placeholder
+
 
 INT32_MAX: Final = 2**31 - 1
 _WORDS: Final = ("sizes", "helpers", "hints")
@@ -228,3 +237,48 @@ def _only_line(source: str, text: str) -> int | None:
     """The number of the template line with this text, if it is unique."""
     found = [number for number, line in enumerate(source.split("\n"), 1) if text and line.strip() == text]
     return found[0] if len(found) == 1 else None
+
+
+_STARTS: Final = re.compile(r"(?:^|[(\[{,:;]|\b(?:return|in)|(?<![=<>!+\-*/%&|^])=|//=|[+\-*%&|^]=)\s*$")
+_ENDS: Final = re.compile(r"\s*(?:$|[)\]},:;])")
+_ARGUMENT: Final = re.compile(r"(?:^|(?<![=<>!])=)\s*$")  # before the value of an assignment or keyword argument
+_NEXT_STATEMENT: Final = re.compile(r"\s*(?!(?:in|is|not)\b)[\w@\"'\ue000]")  # of Python: not an operator or bracket
+_COMMENT: Final[dict[Language, re.Pattern[str]]] = {
+    "triton": re.compile(r"(?:^|\s)#.*$|\\\s*$"),
+    "cuda": re.compile(r"//.*$"),
+}
+
+
+def stands_alone(lines: Sequence[str], number: int, before: str, after: str, language: Language) -> bool:
+    """Whether an expression between these two parts of a line needs no parentheses, whatever its operator."""
+    return _begins(lines, number, before, language) and _ends(lines, number, after, language)
+
+
+def is_argument(lines: Sequence[str], number: int, before: str, after: str, language: Language) -> bool:
+    """Whether it is the whole value of an assignment or keyword argument."""
+    return bool(_ARGUMENT.search(before)) and stands_alone(lines, number, before, after, language)
+
+
+def _begins(lines: Sequence[str], number: int, before: str, language: Language) -> bool:
+    """Whether no operator before it, on its line or an earlier one, applies to it."""
+    return bool(_STARTS.search(before if before.strip() else _nearest(reversed(lines[:number]), language)))
+
+
+def _ends(lines: Sequence[str], number: int, after: str, language: Language) -> bool:
+    """Whether no operator after it, on its line or a later one, applies to it."""
+    rest = _bare(after, language)
+    if rest.strip():
+        return bool(_ENDS.match(rest))
+    following = _nearest(lines[number + 1 :], language)
+    return bool(_ENDS.match(following) or (language == "triton" and _NEXT_STATEMENT.match(following)))
+
+
+def _nearest(lines: Iterable[str], language: Language) -> str:
+    """The first line with code, ignoring comments and marks of whole lines."""
+    return next((bare for line in lines if (bare := _bare(line, language)).strip()), "")
+
+
+def _bare(text: str, language: Language) -> str:
+    """A text without its comment and without marks other than those of expressions."""
+    kept = MARK.sub(lambda mark: mark[0] if mark[1].isdigit() or mark[1] == "always" else "", text)
+    return _COMMENT[language].sub("", kept)

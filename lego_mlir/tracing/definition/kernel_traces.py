@@ -7,7 +7,6 @@ import sys
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from lego_mlir.aliases import Symbol
@@ -20,24 +19,24 @@ from lego_mlir.layout.gallery import tables
 from lego_mlir.layout.naming import NamedMaps, NoNames
 from lego_mlir.tracing.checks.register_names import warn_of_second_names
 from lego_mlir.tracing.definition.declared_sizes import declared_extents, declared_sizes, require_names, sizes_of
+from lego_mlir.tracing.trace.data_ranges import Distinct
 from lego_mlir.tracing.trace.divergence import refuse_differing
 from lego_mlir.tracing.trace.dtypes import DType, i32
 from lego_mlir.tracing.trace.requirements import Requirement, of_clusters, of_layouts, of_relations
-from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.spec_line import Source, line_in
 from lego_mlir.tracing.trace.symbols import runtime_tables
 from lego_mlir.tracing.trace.trace import (
     AsyncCopy,
     Atomic,
     Buffer,
     Constant,
-    Distinct,
     KernelTrace,
     Load,
     MatrixLoad,
     ScalarParameter,
     Store,
 )
-from lego_mlir.tracing.trace.tracer import OUR_PACKAGES, Tracer, record
+from lego_mlir.tracing.trace.tracer import Tracer, record
 from lego_mlir.tracing.words.barrier_rings import ring_bytes
 from lego_mlir.tracing.words.claimed import refuse_updates
 from lego_mlir.tracing.words.declared_range import Values
@@ -282,13 +281,8 @@ def _require_room(trace: KernelTrace) -> None:
 
 def located(error: LegoError, source: Source) -> LegoError:
     """The error with the line of the spec in front, unless it names one already."""
-    where = source
+    where = line_in(error) or source
     remedy = _IN_A_KERNEL if isinstance(error, SymbolicBranchError) else ""
-    trace: TracebackType | None = error.__traceback__
-    while trace is not None:
-        if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
-            where = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        trace = trace.tb_next
     if str(error).startswith((f"{source.file}:", f"{where.file}:")):
         return error
     kind = LayoutError if isinstance(error, RefutedLayoutError) else type(error)  # the layout is that of the cause

@@ -40,12 +40,11 @@ from lego_mlir.tracing.definition.kernel_declaration import signature_of
 from lego_mlir.tracing.definition.kernel_traces import Parameter, located
 from lego_mlir.tracing.definition.recording import current_program
 from lego_mlir.tracing.definition.reference import Referenced
+from lego_mlir.tracing.trace.data_ranges import Distinct
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.requirements import of_relations, refuse
 from lego_mlir.tracing.trace.size_limits import greatest
-from lego_mlir.tracing.trace.spec_line import Source
-from lego_mlir.tracing.trace.trace import Distinct
-from lego_mlir.tracing.trace.tracer import user_line
+from lego_mlir.tracing.trace.spec_line import Source, user_line
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.declared_tensor import Tensor
 

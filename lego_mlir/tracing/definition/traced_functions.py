@@ -55,7 +55,7 @@ class Calling:
         if traced is None:
             traced = self.tracer.functions[key] = self._trace(bound.arguments)
         here = self.tracer.here()
-        passed = [value for value in bound.arguments.values() if _is_passed(value)]
+        passed = [value for value in bound.arguments.values() if isinstance(value, Scalar) or is_symbolic(value)]
         arguments = tuple(
             self.tracer.use(v.entry) if isinstance(v, Scalar) else self.tracer.simplified(self.tracer.index(v))
             for v in passed
@@ -173,10 +173,6 @@ class TracedFunction:
             return type(part)(map(fill, part)) if isinstance(part, (tuple, list)) else part
 
         return fill(self.shape)
-
-
-def _is_passed(value: Operand) -> bool:
-    return isinstance(value, Scalar) or is_symbolic(value)
 
 
 def _refuse_tiles(name: str, body: tuple[Statement, ...]) -> None:

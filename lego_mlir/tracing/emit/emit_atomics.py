@@ -55,7 +55,7 @@ class AtomicEmitter:
         if value is None or atomic.operation == "cas":
             return self._generic(atomic, memref, indices, facts)
         dtype, kinds = atomic.result.dtype, bindings.load().dialect("arith").AtomicRMWKind
-        kind = int(getattr(kinds, KINDS[atomic.operation][_column(dtype)]))
+        kind = int(getattr(kinds, KINDS[atomic.operation][0 if dtype.is_float else 2 if dtype.is_unsigned else 1]))
         attributes = {"kind": f"{kind} : i64", SCOPE: f'"{atomic.scope}"', **facts}
         return self.build.value("memref.atomic_rmw", (value, memref, *indices), dtype.mlir, attributes)
 
@@ -77,7 +77,3 @@ class AtomicEmitter:
 
     def _bits(self, value: MlirValue, dtype: DType) -> MlirValue:
         return self.build.value("arith.bitcast", (value,), f"i{dtype.bits}") if dtype.is_float else value
-
-
-def _column(dtype: DType) -> int:
-    return 0 if dtype.is_float else 2 if dtype.is_unsigned else 1

@@ -76,7 +76,7 @@ class StagedUses:
         return not in_flight
 
     def _is_staged(self, loop: For) -> bool:
-        products = {n for s in loop.body if _is_product(s) for n in self.used(s)}
+        products = {n for s in loop.body if isinstance(s, If) and isinstance(s.mark, TileProduct) for n in self.used(s)}
         return bool(products & {n for s in loop.body for n in self.written(s)}) or bool(
             self._copies(loop) & (self._copied | self.operands)
         )
@@ -131,7 +131,3 @@ def is_group(statement: Statement) -> TypeGuard[MlirOperation]:
 
 def _waits_for_all(statement: Statement) -> bool:
     return is_group(statement) and dict(statement.attributes).get("n") == "0 : i32"
-
-
-def _is_product(statement: Statement) -> bool:
-    return isinstance(statement, If) and isinstance(statement.mark, TileProduct)

@@ -11,6 +11,7 @@ Words are those of spread values, and both meet in one expression: a value with 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import cast
 
 from lego_mlir.aliases import IndexLike, Operand
@@ -249,7 +250,7 @@ class OpenTile(Spread):
     def reshape(self, *shape: int) -> OpenTile:
         """The same elements in row-major order under another shape of as many elements."""
         x = self.get()
-        if padded(x.shape) != x.shape or padded(shape) != tuple(shape) or _count(x.shape) != _count(shape):
+        if padded(x.shape) != x.shape or padded(shape) != tuple(shape) or prod(x.shape) != prod(shape):
             raise x.layouts.tracer.error(
                 f"a tile of {list(x.shape)} is reshaped to {list(shape)}; both have as many elements, and sizes "
                 "that are powers of two",
@@ -583,10 +584,3 @@ def _pinned(tracer: Tracer, called: str, shape: tuple[int, ...], layout: LinearL
             LayoutError,
         )
     return canonical(linear(found))
-
-
-def _count(shape: Sequence[int]) -> int:
-    count = 1
-    for n in shape:
-        count *= n
-    return count

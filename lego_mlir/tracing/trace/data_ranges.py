@@ -17,7 +17,8 @@ overflow has its type's range. An operation that cannot overflow is integer arit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import sympy
@@ -31,6 +32,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
 from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.spec_line import Source
 from lego_mlir.tracing.trace.trace import (
     Atomic,
     Compose,
@@ -307,3 +309,21 @@ _EXACT: dict[str, Callable[..., Span | None]] = {
 }
 _WRITTEN: Final = _EXACT.keys() & nodes.OF_OPERATORS.keys() - {"select"}
 """The operations that are operations of expressions where their results are exact."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """The assumption that no two elements of a tensor are equal, of those from `among[0]` to below `among[1]`."""
+
+    source: Source
+    among: tuple[Expr, Expr] | None = None
+
+    def subs(self, sizes: Mapping[str, Any]) -> Distinct:
+        """The same with values, or expressions of other sizes, for the sizes in the range."""
+        if self.among is None:
+            return self
+        lo, end = (e.subs({s: sizes[str(s)] for s in e.free_symbols}, simultaneous=True) for e in self.among)
+        return Distinct(self.source, (lo, end))
+
+    def __str__(self) -> str:
+        return "" if self.among is None else f" from {self.among[0]} to below {self.among[1]}"

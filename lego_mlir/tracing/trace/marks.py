@@ -293,21 +293,8 @@ class OnSide:
 
 
 Word = (
-    StagedTile
-    | TileSums
-    | TileProduct
-    | SumsStored
-    | StoredTile
-    | CopyOut
-    | MatrixStores
-    | Dependent
-    | Meeting
-    | ResidentBlocks
-    | RingMade
-    | RingPass
-    | RingCopy
-    | ThreadCopies
-    | OnSide
-)
+    StagedTile | TileSums | TileProduct | SumsStored | StoredTile | CopyOut | MatrixStores | Dependent | Meeting
+    | ResidentBlocks | RingMade | RingPass | RingCopy | ThreadCopies | OnSide
+)  # fmt: skip
 """A word of the language: its branch always runs, and emitters print the statements of the branch in place."""
 Mark = WarpRole | TileCopy | Word

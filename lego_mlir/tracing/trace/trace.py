@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Range
     from lego_mlir.layout.base import Layout
     from lego_mlir.tracing.trace.contraction import Contraction
-    from lego_mlir.tracing.trace.data_ranges import DataRanges
+    from lego_mlir.tracing.trace.data_ranges import DataRanges, Distinct
     from lego_mlir.tracing.trace.divisors import Division
     from lego_mlir.tracing.trace.requirements import Requirement
     from lego_mlir.tracing.trace.wgmma_products import WarpgroupProduct
@@ -106,12 +106,11 @@ class TensorAccess:
     """The address of a load or store.
 
     `layout` takes the logical `index` to the position that `derivation` derives (raw, simplified, trail), from the
-    start or when it is first read. The `width`
-    elements from there on are accessed at once; the position is a multiple of `width`. In the index they follow one
-    `axis`, or several (None). The element exists only where `mask` holds. Of a vector of two axes in a module, each row
-    is accessed by the lanes of a warp together (`by_warp`). With a `block` it is in the shared memory of the block of
-    the cluster with this rank, an index expression. `hint` is a modifier of `cache_hints`: a load with one of its
-    LEVELS only brings the line into a cache.
+    start or when it is first read. The `width` elements from there on are accessed at once; the position is a multiple
+    of `width`. In the index they follow one `axis`, or several (None). The element exists only where `mask` holds. Of a
+    vector of two axes in a module, each row is accessed by the lanes of a warp together (`by_warp`). With a `block` it
+    is in the shared memory of the block of the cluster with this rank, an index expression. `hint` is a modifier of
+    `cache_hints`: a load with one of its LEVELS only brings the line into a cache.
     """
 
     buffer: Buffer
@@ -457,52 +456,10 @@ class Return:
 
 
 Statement = (
-    Constant
-    | Compute
-    | Convert
-    | FromIndex
-    | ToIndex
-    | Assume
-    | FromCondition
-    | Lane
-    | Compose
-    | Load
-    | Store
-    | Atomic
-    | TileLoad
-    | TileStore
-    | Piece
-    | Contract
-    | MatrixLoad
-    | AsyncCopy
-    | Barrier
-    | MlirOperation
-    | Read
-    | Write
-    | For
-    | While
-    | If
-    | FunctionCall
-    | Return
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Distinct:
-    """The assumption that no two elements of a tensor are equal, of those from `among[0]` to below `among[1]`."""
-
-    source: Source
-    among: tuple[Expr, Expr] | None = None
-
-    def subs(self, sizes: Mapping[str, Any]) -> Distinct:
-        """The same with values, or expressions of other sizes, for the sizes in the range."""
-        if self.among is None:
-            return self
-        lo, end = (e.subs({s: sizes[str(s)] for s in e.free_symbols}, simultaneous=True) for e in self.among)
-        return Distinct(self.source, (lo, end))
-
-    def __str__(self) -> str:
-        return "" if self.among is None else f" from {self.among[0]} to below {self.among[1]}"
+    Constant | Compute | Convert | FromIndex | ToIndex | Assume | FromCondition | Lane | Compose | Load | Store | Atomic
+    | TileLoad | TileStore | Piece | Contract | MatrixLoad | AsyncCopy | Barrier | MlirOperation | Read | Write
+    | For | While | If | FunctionCall | Return
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -511,14 +468,13 @@ class KernelTrace:
 
     `ids` names the symbols of the hardware's ids: `{tx: ("thread_id", "x"), ..}`; `ranges` holds the range of every
     symbol that is not a size. `parameters` are in the order of the signature, run-time tables after them, then `sizes`.
-    `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges
-    of the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
-    `distinct` are the tensors whose elements are assumed to be distinct. `maps` are the
-    layouts that the kernel applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute.
-    `cluster` has the blocks of a cluster along the axes of the grid; it is empty without clusters. `phases` are shared
-    tiles that take the memory of those of the phases before. `numbered` counts the values and registers, and the
-    variables of loops, that have a number. `contractions` are the sums that have a product, fused or not. `bounds`
-    limit the registers of a thread.
+    `divisions` are the claims that divisors are not 0, except those that are visibly positive. `data` has the ranges of
+    the symbols that represent data. `requirements` are conditions on sizes that proofs assume and a launch checks.
+    `distinct` are the tensors whose elements are assumed to be distinct. `maps` are the layouts that the kernel
+    applies, or inverts, to symbolic indices. `products` are those that `wgmma` can compute. `cluster` has the blocks of
+    a cluster along the axes of the grid; it is empty without clusters. `phases` are shared tiles that take the memory
+    of those of the phases before. `numbered` counts the values and registers, and the variables of loops, that have a
+    number. `contractions` are the sums that have a product, fused or not. `bounds` limit the registers of a thread.
     """
 
     name: str

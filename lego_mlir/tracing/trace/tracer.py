@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -31,17 +30,16 @@ from lego_mlir.expr.related import SizeRanges, involved
 from lego_mlir.expr.simplify import Deferred, Derivation, simplify
 from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 from lego_mlir.tracing.trace.contraction import Contraction, contracted
-from lego_mlir.tracing.trace.data_ranges import DataRanges
+from lego_mlir.tracing.trace.data_ranges import DataRanges, Distinct
 from lego_mlir.tracing.trace.divergence import CommonIndex
 from lego_mlir.tracing.trace.divisors import Division, open_divisors, remedy, some_value
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.endless import PATIENCE, EndlessError, stopped_if_endless
 from lego_mlir.tracing.trace.marks import WarpRole, Word
-from lego_mlir.tracing.trace.spec_line import Source
+from lego_mlir.tracing.trace.spec_line import Source, line_in, user_line
 from lego_mlir.tracing.trace.trace import (
     Barrier,
     Buffer,
-    Distinct,
     FromCondition,
     If,
     KernelTrace,
@@ -574,7 +572,7 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
             returned = function(*arguments)
     except EndlessError as error:
         raise TraceError(
-            f"{_line_in(error) or tracer.source}: tracing stopped: Python code has run for {PATIENCE} seconds without "
+            f"{line_in(error) or tracer.source}: tracing stopped: Python code has run for {PATIENCE} seconds without "
             "a statement of the kernel, and may never end; a loop of the kernel is `for i in lego.range(..):`"
         ) from None
     finally:
@@ -590,35 +588,6 @@ def record(tracer: Tracer, function: Callable[..., Any], arguments: Sequence[Any
         raise TraceError(f"{source}: {written} alone has no effect; write `{keyword} {written}:` and a body")
     if returned is not None:
         raise TraceError(f"{tracer.source}: a kernel returns nothing; it stores into its tensors, got {returned!r}")
-
-
-OUR_PACKAGES = (
-    *(f"lego_mlir.{room}." for room in ("tracing", "expr", "layout", "f2", "engine", "schedule", "runtime", "formats")),
-    "sympy.",
-    "contextlib",
-)
-"""Modules whose lines are not the user's: those that trace, and those that call them back."""
-
-
-def _line_in(error: BaseException) -> Source | None:
-    """The innermost line of a spec in an error's traceback."""
-    found, trace = None, error.__traceback__
-    while trace is not None:
-        if not trace.tb_frame.f_globals.get("__name__", "").startswith(OUR_PACKAGES):
-            found = Source(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
-        trace = trace.tb_next
-    return found
-
-
-def user_line() -> Source | None:
-    """The innermost line on the stack of a spec, outside the modules that trace."""
-    frame: Any = sys._getframe(1)
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if not module.startswith(OUR_PACKAGES):
-            return Source(frame.f_code.co_filename, frame.f_lineno)
-        frame = frame.f_back
-    return None
 
 
 def _over_sizes(expr: Expr) -> bool:

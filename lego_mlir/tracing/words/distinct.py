@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from lego_mlir.errors import TraceError
-from lego_mlir.tracing.trace.trace import Atomic, Distinct, KernelTrace, Store
+from lego_mlir.tracing.trace.data_ranges import Distinct
+from lego_mlir.tracing.trace.trace import Atomic, KernelTrace, Store
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words.declared_range import as_exprs, require_range
 from lego_mlir.tracing.words.tensor import View

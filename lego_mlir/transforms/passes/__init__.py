@@ -49,11 +49,11 @@ Sections:
 - pipelines: `check_pipeline`, `load_ahead`, `load_tiles_early`, `spread_copies`, `merge_barriers`,
   `prefetch_next_tile`, `mask_reads`
 - fragments: `order_fragments`, `rotate_fragments`, `round_at_store`, `hide_scalars`, `treat_bf16_as_f16`,
-  `bf16_products`, `f8_matrix_loads`
+  `bf16_products`
 - numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `float_to_integer`,
   `fast_functions`
 - what upstream does not lower: `join_scratch`, `lower_atomics`, `lower_cache_hints`, `lower_clusters`,
-  `lower_shuffles`, `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `unroll_exchanges`, `warp_reductions`
+  `lower_shuffles`, `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `unroll_exchanges`
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ PASSES: Final = {
     "lego-lower-bf16-products": "bf16_products.LowerBf16Products",
     "lego-lower-bf16-integers": "bf16_integers.LowerBf16Integers",
     "lego-lower-f8-conversions": "f8_conversions.LowerF8Conversions",
-    "lego-lower-f8-matrix-loads": "f8_matrix_loads.LowerF8MatrixLoads",
+    "lego-lower-f8-matrix-loads": "f8_conversions.LowerF8MatrixLoads",
     "lego-lower-float-to-integer": "float_to_integer.LowerFloatToInteger",
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",
     "lego-lower-subgroup-reduce": "subgroup_reduce.LowerSubgroupReduce",
-    "lego-lower-warp-reductions": "warp_reductions.LowerWarpReductions",
+    "lego-lower-warp-reductions": "subgroup_reduce.LowerWarpReductions",
     "lego-unroll-exchanges": "unroll_exchanges.UnrollExchanges",
     "lego-lower-shuffles": "lower_shuffles.LowerShuffles",
     "lego-lower-fast-functions": "fast_functions.LowerFastFunctions",

@@ -11,6 +11,12 @@ the directions are a few operations, the same on every target:
 Beyond the largest number, infinity included, the result is the largest, as of PTX's `cvt.satfinite`. NaN remains in f8;
 f6 and f4 have none, and take the largest number.
 f64 goes through f32 rounded to odd, so that it is rounded once.
+
+An `ldmatrix` of f8 becomes one of bytes, which upstream's conversion to nvvm lowers; the bits are the same:
+
+    %m = nvgpu.ldmatrix %tile[%i] : memref<64xf8E4M3FN, 3> -> vector<4x4xf8E4M3FN>
+    -->
+    %bytes = nvgpu.ldmatrix %tile as memref<64xi8, 3>[%i] -> vector<4x4xi8>;  %m = arith.bitcast %bytes
 """
 
 from __future__ import annotations
@@ -113,3 +119,32 @@ def _narrowed(e: Elementwise, given: Value, target: str) -> Value:
     else:
         found = e.choose(is_nan, e.number(kind.largest, "i32"), e.make("arith.ori", "i32", rounded, sign))
     return e.make("arith.bitcast", target, e.make("arith.trunci", f"i{kind.bits}", found))
+
+
+LOAD: Final = "nvgpu.ldmatrix"
+CAST: Final = "builtin.unrealized_conversion_cast"
+_F8: Final = ("f8E4M3FN", "f8E5M2")
+
+
+@dataclass(frozen=True, slots=True)
+class LowerF8MatrixLoads(FunctionPass):
+    """Replaces the loads; the tiles become the same LLVM pointers, so that the cast of one disappears."""
+
+    name = "lego-lower-f8-matrix-loads"
+
+    def run_on(self, function: Op) -> None:
+        ir = bindings.load().ir
+        for load in [op for op in walk(function) if op.name == LOAD]:
+            tile, *indices = load.operands
+            if element_name(load.results[0].type) not in _F8:
+                continue
+            with load.location, ir.InsertionPoint(load):
+                e = Elementwise(load.results[0].type)
+                bytes_ = ir.MemRefType.get(
+                    list(tile.type.shape), ir.Type.parse("i8"), tile.type.layout, tile.type.memory_space
+                )
+                viewed = ir.Operation.create(CAST, [bytes_], [tile]).results[0]
+                attributes = {name: load.attributes[name] for name in ("transpose", "numTiles")}
+                made = ir.Operation.create(LOAD, [e.type("i8")], [viewed, *indices], attributes=attributes).results[0]
+                cast = ir.Operation.create("arith.bitcast", [load.results[0].type], [made]).results[0]
+                replace(load, cast)

@@ -9,6 +9,13 @@ steps each lane holds the result:
 The last warp of a block may be partial. There the first lane of each cluster gathers the values of the lanes that
 exist, and the others read the result from it. A shuffle moves 32 bits: narrower values are extended, 64-bit values
 move in two halves.
+
+Of 32-bit integers over whole warps it is one instruction, `redux.sync`:
+
+    %y = gpu.subgroup_reduce add %x : (i32) -> i32        ->        %y = nvvm.redux.sync add %x, %all : i32 -> i32
+
+It exists from sm_80 on (PTX ISA, "redux.sync"). Clusters, other types and the warps of a block that the warp's size
+does not divide take the shuffles.
 """
 
 from __future__ import annotations
@@ -131,7 +138,7 @@ class Reduction:
         return _shuffled(value, "idx", first)
 
     def _combined(self, a: Value, b: Value) -> Value:
-        table = _FLOATS if _is_float(a.type) else _INTEGERS
+        table = _FLOATS if str(a.type) in ("f16", "bf16", "f32", "f64") else _INTEGERS
         return _make(table.get(self.kind, f"arith.{self.kind}"), a.type, a, b)
 
 
@@ -142,10 +149,6 @@ def _make(name: str, type_: Type, *operands: Value, attributes: dict[str, Attrib
 def _integer(operation: Op, name: str, default: int) -> int:
     ir = bindings.load().ir
     return int(ir.IntegerAttr(operation.attributes[name]).value) if name in operation.attributes else default
-
-
-def _is_float(type_: Type) -> bool:
-    return str(type_) in ("f16", "bf16", "f32", "f64")
 
 
 def _number(n: int, width: int = 32) -> Value:
@@ -210,3 +213,39 @@ def _depends_on_lane(value: Value) -> bool:
         return source.name in _LANE_DEPENDENT or any(map(_depends_on_lane, source.operands))
     region = value.owner.owner.operation.name
     return region != "gpu.func" and not (region == "scf.for" and value.arg_number == 0)
+
+
+KINDS: Final = {
+    "add": "add", "and": "and", "or": "or", "xor": "xor",
+    "minsi": "min", "maxsi": "max", "minui": "umin", "maxui": "umax",
+}  # fmt: skip
+"""Reductions of `gpu.subgroup_reduce` -> of `nvvm.redux.sync`."""
+
+
+@dataclass(frozen=True, slots=True)
+class LowerWarpReductions(FunctionPass):
+    """Replaces the reductions, where the target has the instruction."""
+
+    redux: bool = False
+
+    name = "lego-lower-warp-reductions"
+
+    def run_on(self, function: Op) -> None:
+        block = facts_of(function).block
+        if not self.redux or block is None or prod(block) % WARP:
+            return
+        ir = bindings.load().ir
+        for operation in [op for op in walk(function) if op.name == REDUCE]:
+            reduction = Reduction.of(operation)
+            if str(reduction.value.type) != "i32" or reduction.size != WARP or reduction.kind not in KINDS:
+                continue
+            check_converged(operation)
+            kind = {"kind": ir.Attribute.parse(f"#nvvm<reduction_kind {KINDS[reduction.kind]}>")}
+            with operation.location, ir.InsertionPoint(operation):
+                word = reduction.value.type
+                every = ir.Operation.create(
+                    "arith.constant", [word], attributes={"value": ir.IntegerAttr.get(word, -1)}
+                ).results[0]
+                made = ir.Operation.create("nvvm.redux.sync", [word], [reduction.value, every], attributes=kind)
+            operation.results[0].replace_all_uses_with(made.results[0])
+            operation.erase()

@@ -143,24 +143,25 @@ def test_an_interruption_while_modules_are_loaded_is_one_line(tmp_path, name):
     assert done.stderr in ("lego-mlir: interrupted\n", "lego-mlir check: interrupted\n")
 
 
-def test_an_interruption_that_python_would_print_and_forget_ends_the_program(tmp_path):
-    spec = tmp_path / "spec.py"
-    spec.write_text(
-        "import os, signal\nclass Dying:\n    def __del__(self):\n        os.kill(os.getpid(), signal.SIGINT)\n"
-        "        for i in range(1000): pass\nDying()\n"
-    )
-    done = started("check", str(spec))
-    assert (done.returncode, done.stderr) == (INTERRUPTED, "lego-mlir: interrupted\n")
+FORGOTTEN = (
+    "import os, signal\nclass Dying:\n    def __del__(self):\n        os.kill(os.getpid(), signal.SIGINT)\n"
+    "        for i in range(1000): pass\nDying()\n"
+)
+"""An interruption that Python would print and forget."""
+AT_EXIT = (
+    "import atexit, os, signal\nfrom lego_mlir import Row\ntile = Row(4, 4)\n"
+    "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+)
 
 
-def test_an_interruption_during_python_s_own_exit_is_silent(tmp_path):
+@pytest.mark.parametrize(
+    ("text", "code", "said"), [(FORGOTTEN, INTERRUPTED, "lego-mlir: interrupted\n"), (AT_EXIT, DONE, "")]
+)
+def test_an_interruption_ends_the_program_and_is_silent_during_python_s_own_exit(tmp_path, text, code, said):
     spec = tmp_path / "spec.py"
-    spec.write_text(
-        "import atexit, os, signal\nfrom lego_mlir import Row\ntile = Row(4, 4)\n"
-        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
-    )
+    spec.write_text(text)
     done = started("check", str(spec))
-    assert (done.returncode, done.stderr) == (DONE, "")
+    assert (done.returncode, done.stderr) == (code, said)
 
 
 def started(*arguments, path=""):

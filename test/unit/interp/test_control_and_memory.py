@@ -113,35 +113,27 @@ def test_control_flow(name: str):
     assert np.array_equal(index_of(body), expected)
 
 
-def test_stores_happen_for_the_lanes_of_a_branch_only():
-    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xf32>) kernel {{
-        {PROLOGUE}
-        scf.if %is_odd {{ memref.store %f1, %out[%t] : memref<{LANES}xf32> }}
-        scf.for %i = %c0 to %mod4 step %c1 {{
-          %old = memref.load %out[%t] : memref<{LANES}xf32>
-          %new = arith.addf %old, %f1 : f32
-          memref.store %new, %out[%t] : memref<{LANES}xf32>
-        }}
-        gpu.return }} }}"""
-    out = np.zeros(LANES, np.float32)
-    assert interp.launch(text, grid=1, block=LANES, args=[out]).clean
-    assert np.array_equal(out, T % 2 + T % 4)
-
-
-def test_a_loop_in_a_branch_runs_for_its_lanes_only():
-    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xf32>) kernel {{
-        {PROLOGUE}
-        scf.if %is_odd {{
-          scf.for %i = %c0 to %mod8 step %c1 {{
-            %old = memref.load %out[%t] : memref<{LANES}xf32>
+ONE_MORE = f"""%old = memref.load %out[%t] : memref<{LANES}xf32>
             %new = arith.addf %old, %f1 : f32
-            memref.store %new, %out[%t] : memref<{LANES}xf32>
-          }}
-        }}
+            memref.store %new, %out[%t] : memref<{LANES}xf32>"""
+STORES = {
+    "those of a branch": (
+        f"""scf.if %is_odd {{ memref.store %f1, %out[%t] : memref<{LANES}xf32> }}
+        scf.for %i = %c0 to %mod4 step %c1 {{ {ONE_MORE} }}""", T % 2 + T % 4),
+    "a loop in a branch": (f"scf.if %is_odd {{ scf.for %i = %c0 to %mod8 step %c1 {{ {ONE_MORE} }} }}", T % 2 * (T % 8)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STORES)
+def test_stores_happen_for_the_lanes_of_a_branch_only(name: str):
+    body, expected = STORES[name]
+    text = f"""gpu.module @m {{ gpu.func @k(%out: memref<{LANES}xf32>) kernel {{
+        {PROLOGUE}
+        {body}
         gpu.return }} }}"""
     out = np.zeros(LANES, np.float32)
     assert interp.launch(text, grid=1, block=LANES, args=[out]).clean
-    assert np.array_equal(out, T % 2 * (T % 8))
+    assert np.array_equal(out, expected)
 
 
 BRANCHES = {

@@ -12,7 +12,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import batched_products
-from lego_mlir.kernels.batched_products import BatchedForm
+from lego_mlir.kernels.role_products import RoleForm
 from lego_mlir.runtime.data import concrete
 from lego_mlir.toolchain import compile_kernel
 
@@ -39,12 +39,12 @@ def pitched(x, columns_first):
 
 
 @pytest.mark.parametrize(("form", "shape", "on"), [
-    (BatchedForm(), (70, 136, 136), "interp"),
-    (BatchedForm(), (70, 136, 136), "sm_90a"),
-    (BatchedForm(layouts="NT", multiple=1), (5, 131, 72), "sm_90a"),
-    (BatchedForm(bf16, f32, "TT", 2), (72, 66, 72), "sm_90a"),
-    (BatchedForm(bf16, f32, "TN"), (72, 136, 67), "sm_90a"),
-    (BatchedForm(layouts="TN"), (72, 136, 67), "sm_80"),
+    (RoleForm(), (70, 136, 136), "interp"),
+    (RoleForm(), (70, 136, 136), "sm_90a"),
+    (RoleForm(layouts="NT", multiple=1), (5, 131, 72), "sm_90a"),
+    (RoleForm(bf16, f32, "TT", 2), (72, 66, 72), "sm_90a"),
+    (RoleForm(bf16, f32, "TN"), (72, 136, 67), "sm_90a"),
+    (RoleForm(layouts="TN"), (72, 136, 67), "sm_80"),
 ])  # fmt: skip
 def test_matrices_of_any_stride_are_multiplied(form, shape, on):
     multiply(form, shape, on)
@@ -53,12 +53,12 @@ def test_matrices_of_any_stride_are_multiplied(form, shape, on):
 @pytest.mark.parametrize("layouts", ["NN", "TT"])
 @pytest.mark.parametrize("on", ["interp", "sm_90a"])
 def test_blocks_of_a_cluster_share_tiles_of_b(layouts, on):
-    multiply(BatchedForm(layouts=layouts), (136, 136, 72), on, cluster=2)
+    multiply(RoleForm(layouts=layouts), (136, 136, 72), on, cluster=2)
 
 
 @pytest.mark.parametrize(("layouts", "tile"), [("NT", role_tile(128, 96, 2)), ("NN", role_tile(64, 208, 2))])
 def test_tiles_of_any_columns_are_multiplied(layouts, tile):
-    multiply(BatchedForm(layouts=layouts), (136, 216, 200), "sm_90a", tile=tile)
+    multiply(RoleForm(layouts=layouts), (136, 216, 200), "sm_90a", tile=tile)
 
 
 def multiply(form, shape, on, cluster=1, tile=SMALL):
@@ -83,18 +83,18 @@ def multiply(form, shape, on, cluster=1, tile=SMALL):
 @pytest.mark.parametrize(("options", "words"), [
     ({"dtype": f32}, "of f16 or bf16"),
     ({"layouts": "NX"}, "in the orders NN, NT, TN, TT"),
-    ({"multiple": 4}, "and 8 for b in rows"),
-    ({"layouts": "NT", "multiple": 3}, "take 1, 2, 4 or 8"),
+    ({"multiple": 4}, "take 8 for b in rows"),
+    ({"layouts": "NT", "multiple": 3}, "a multiple of 1, 2, 4 or 8"),
 ])  # fmt: skip
 def test_what_is_refused(options, words):
     with pytest.raises(UsageError, match=words):
-        BatchedForm(**options)
+        batched_products.build(RoleForm(**options))
 
 
 @pytest.mark.parametrize(("form", "copied"), [
-    (BatchedForm(), True),
-    (BatchedForm(result=f32, layouts="NT", multiple=4), True),
-    (BatchedForm(layouts="NT", multiple=4), False),
+    (RoleForm(), True),
+    (RoleForm(result=f32, layouts="NT", multiple=4), True),
+    (RoleForm(layouts="NT", multiple=4), False),
 ])  # fmt: skip
 def test_results_are_stored_by_tile_copies_where_rows_are_multiples_of_16_bytes(form, copied):
     text = compile_kernel(kernel(form), target="sm_90a", cache=None).text

@@ -12,7 +12,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_depths
-from lego_mlir.kernels.grouped_depths import DepthForm
+from lego_mlir.kernels.role_products import RoleForm
 from lego_mlir.toolchain import compile_kernel
 
 BLOCKS, SMALL = 3, role_tile(64, 128, 2)
@@ -48,28 +48,30 @@ def multiply(form, ends, rows, columns, on, tile=SMALL, infinite=()):
 
 @pytest.mark.parametrize("on", ["interp", "sm_80", "sm_90a"])
 def test_groups_of_any_depth_are_multiplied(on):
-    multiply(DepthForm(), [0, 70, 70, 198, 199], 72, 136, on)
+    multiply(RoleForm(layouts="TN"), [0, 70, 70, 198, 199], 72, 136, on)
 
 
 def test_rows_of_the_next_group_count_for_nothing():
-    multiply(DepthForm(bf16, f32, 4), [3, 80, 81], 5, 132, "sm_90a", infinite=[1])
+    multiply(RoleForm(bf16, f32, "TN", 4), [3, 80, 81], 5, 132, "sm_90a", infinite=[1])
 
 
 def test_matrices_of_any_size_in_a_tile_whose_groups_have_rows():
-    multiply(DepthForm(multiple=1), [70, 130], 131, 67, "sm_90a", role_tile(128, 64, 2))
+    multiply(RoleForm(layouts="TN", multiple=1), [70, 130], 131, 67, "sm_90a", role_tile(128, 64, 2))
 
 
 @needs_ptxas
 def test_code_for_hopper_has_no_spills_and_no_serialised_products():
-    text = compile_kernel(kernel(DepthForm(bf16), role_tile(128, 256, 4)), target="sm_90a", cache=None).text
+    text = compile_kernel(
+        kernel(RoleForm(bf16, layouts="TN"), role_tile(128, 256, 4)), target="sm_90a", cache=None
+    ).text
     resources = machine_code(text)
     assert resources.spill_stores == resources.spill_loads == 0
     assert "cp.async.bulk.tensor.3d.global.shared::cta" in text
 
 
 @pytest.mark.parametrize(("make", "words"), [
-    (lambda: DepthForm(f32), "take f16 or bf16"),
-    (lambda: DepthForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
+    (lambda: grouped_depths.build(RoleForm(f32, layouts="TN")), "of f16 or bf16"),
+    (lambda: grouped_depths.build(RoleForm(layouts="TN", multiple=3)), "a multiple of 1, 2, 4 or 8"),
     (lambda: grouped_depths.build(tile=role_tile(cluster=2)), "in clusters of 2 blocks: take 1"),
 ])  # fmt: skip
 def test_what_is_refused(make, words):

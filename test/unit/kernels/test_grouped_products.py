@@ -17,7 +17,7 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import grouped_products
-from lego_mlir.kernels.grouped_products import GroupedForm
+from lego_mlir.kernels.role_products import RoleForm
 from lego_mlir.runtime import data
 from lego_mlir.toolchain import compile_kernel
 
@@ -40,7 +40,7 @@ def multiply(form, ends, rows, depth, columns, on, tile=SMALL):
     for group, end in enumerate(ends):
         wanted[begin:end], begin = a[begin:end] @ b[group], end
     given, sizes = b, {"T": rows, "G": groups, "K": depth, "N": columns}
-    if form.b == "T":
+    if form.layouts == "NT":
         given = b.swapaxes(1, 2)
     elif form.multiple < 8:
         sizes["P"] = -(-columns // 8) * 8
@@ -49,7 +49,7 @@ def multiply(form, ends, rows, depth, columns, on, tile=SMALL):
     arrays = {"a": a.astype(dtype), "b": given.astype(dtype), "offsets": np.array(ends, np.int32), "c": c}
     memory = {name: np.ascontiguousarray(x).reshape(-1) for name, x in arrays.items()}
     run = kernel(form, tile)
-    if form.multiple == 8 or form.b == "T":
+    if form.multiple == 8 or form.layouts == "NT":
         sizes = {s.name: sizes.get(s.name, 8) for s in run.sizes}
     report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)
     assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
@@ -57,12 +57,12 @@ def multiply(form, ends, rows, depth, columns, on, tile=SMALL):
 
 
 @pytest.mark.parametrize(("form", "ends", "on"), [
-    (GroupedForm(), "empty groups", "interp"),
-    (GroupedForm(), "empty groups", "sm_90a"),
-    (GroupedForm(), "one row", "sm_80"),
-    (GroupedForm(), "nothing", "sm_90a"),
-    (GroupedForm(bf16, f32, "T"), "skewed", "interp"),
-    (GroupedForm(bf16, f32, "T"), "skewed", "sm_90a"),
+    (RoleForm(), "empty groups", "interp"),
+    (RoleForm(), "empty groups", "sm_90a"),
+    (RoleForm(), "one row", "sm_80"),
+    (RoleForm(), "nothing", "sm_90a"),
+    (RoleForm(bf16, f32, "NT"), "skewed", "interp"),
+    (RoleForm(bf16, f32, "NT"), "skewed", "sm_90a"),
 ])  # fmt: skip
 def test_groups_are_multiplied_and_other_rows_stay(form, ends, on):
     found, wanted = multiply(form, ENDS[ends], 204, 136, 136, on)
@@ -71,13 +71,13 @@ def test_groups_are_multiplied_and_other_rows_stay(form, ends, on):
 
 @pytest.mark.parametrize("b", ["N", "T"])
 def test_columns_of_any_number(b):
-    found, wanted = multiply(GroupedForm(b=b, multiple=1), [3, 66], 70, 72, 131, "sm_90a")
+    found, wanted = multiply(RoleForm(layouts="N" + b, multiple=1), [3, 66], 70, 72, 131, "sm_90a")
     np.testing.assert_array_equal(found, wanted)
 
 
 @pytest.mark.parametrize("shape", [(64, 256), (128, 64), (128, 256), (256, 128)])
 def test_every_division_of_a_tile_among_the_groups(shape):
-    found, wanted = multiply(GroupedForm(b="T"), [100, 300], 310, 72, 264, "sm_90a", role_tile(*shape, 2))
+    found, wanted = multiply(RoleForm(layouts="NT"), [100, 300], 310, 72, 264, "sm_90a", role_tile(*shape, 2))
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -97,19 +97,19 @@ def test_the_example(on):
 
 @pytest.mark.parametrize(("b", "on"), [("N", "interp"), ("N", "sm_90a"), ("T", "sm_90a")])
 def test_blocks_of_a_cluster_share_tiles_of_b(b, on):
-    found, wanted = multiply(GroupedForm(b=b), [100, 100, 330], 340, 136, 136, on, PAIRED)
+    found, wanted = multiply(RoleForm(layouts="N" + b), [100, 100, 330], 340, 136, 136, on, PAIRED)
     np.testing.assert_array_equal(found, wanted)
 
 
 def test_more_panels_than_one():
     rows = role_tiles.together(SMALL, BLOCKS) * 64 + 70
-    found, wanted = multiply(GroupedForm(b="T"), [rows], rows, 8, 264, "sm_90a")
+    found, wanted = multiply(RoleForm(layouts="NT"), [rows], rows, 8, 264, "sm_90a")
     np.testing.assert_array_equal(found, wanted)
 
 
 @needs_ptxas
 def test_code_for_hopper_has_no_spills_and_no_serialised_products():
-    compilation = compile_kernel(kernel(GroupedForm(b="T"), role_tile(128, 256, 4)), target="sm_90a", cache=None)
+    compilation = compile_kernel(kernel(RoleForm(layouts="NT"), role_tile(128, 256, 4)), target="sm_90a", cache=None)
     resources = machine_code(compilation.text)
     assert resources.spill_stores == resources.spill_loads == 0
     assert len(re.findall(r"wgmma\.mma_async\.sync\.aligned\.m64n256k16", compilation.text)) == 4
@@ -135,8 +135,8 @@ def test_rows_that_are_not_whole_lines_are_copied_by_clusters():
     (lambda: role_tile(64, 64), "a group sums 64 x 32 numbers"),
     (lambda: role_tile(64, 128, 1), "at least 2"),
     (lambda: role_tile(64, 128, 2, 4), "clusters of 4 blocks: 1 or 2"),
-    (lambda: GroupedForm(f32), "of f16 or bf16"),
-    (lambda: GroupedForm(multiple=3), "a multiple of 1, 2, 4 or 8"),
+    (lambda: grouped_products.build(RoleForm(f32)), "of f16 or bf16"),
+    (lambda: grouped_products.build(RoleForm(multiple=3)), "a multiple of 1, 2, 4 or 8"),
 ])  # fmt: skip
 def test_what_is_refused(make, words):
     with pytest.raises(UsageError, match=words):

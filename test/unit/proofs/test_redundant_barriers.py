@@ -4,7 +4,7 @@ import lego_mlir as lego
 from lego_mlir import Row, f32
 from lego_mlir.cli.main import DONE, main
 from lego_mlir.kernels import transpose
-from lego_mlir.proofs.redundant_barriers import unneeded_barriers
+from lego_mlir.proofs.barriers import unneeded_barriers
 
 
 def exchange(*barriers):

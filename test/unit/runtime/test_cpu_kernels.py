@@ -106,8 +106,8 @@ def test_what_only_a_gpu_can_do_is_named(body, block, message):
         to_host(BODY.format(body=body, block=block))
 
 
-def test_a_branch_that_all_threads_take_alike_may_hold_a_barrier():
-    body = """%b = gpu.block_id x
+ALIKE = {
+    "a branch that all threads take alike has a barrier": ("""%b = gpu.block_id x
     %first = arith.cmpi eq, %b, %c0 : index
     %w = scf.if %first -> (f32) {
       gpu.barrier
@@ -116,10 +116,25 @@ def test_a_branch_that_all_threads_take_alike_may_hold_a_barrier():
     } else {
       scf.yield %v : f32
     }
-    memref.store %w, %p[%t] : memref<64xf32>"""
+    memref.store %w, %p[%t] : memref<64xf32>""", 2, 2),
+    "a loop yields what a loop in it carries": ("""%c2 = arith.constant 2 : index
+    %w = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %v) -> (f32) {
+      %x = scf.for %j = %c0 to %c2 step %c1 iter_args(%b = %a) -> (f32) {
+        gpu.barrier
+        %y = arith.addf %b, %v : f32
+        scf.yield %y : f32
+      }
+      scf.yield %x : f32
+    }
+    memref.store %w, %p[%t] : memref<64xf32>""", 1, 5),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "blocks", "times"), ALIKE.values(), ids=ALIKE)
+def test_barriers_where_all_threads_go_alike(body, blocks, times):
     x = np.arange(64, dtype=np.float32)
-    compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(2,))
-    np.testing.assert_array_equal(x, 2 * np.arange(64))
+    compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(blocks,))
+    np.testing.assert_array_equal(x, times * np.arange(64))
 
 
 def test_threads_may_take_a_branch_alike_by_what_all_of_them_load():
@@ -140,22 +155,6 @@ def test_threads_may_take_a_branch_alike_by_what_all_of_them_load():
         x[0] = first
         compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(1,))
         np.testing.assert_array_equal(x[1:], expected[1:])
-
-
-def test_a_loop_yields_what_a_loop_in_it_carries():
-    body = """%c2 = arith.constant 2 : index
-    %w = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %v) -> (f32) {
-      %x = scf.for %j = %c0 to %c2 step %c1 iter_args(%b = %a) -> (f32) {
-        gpu.barrier
-        %y = arith.addf %b, %v : f32
-        scf.yield %y : f32
-      }
-      scf.yield %x : f32
-    }
-    memref.store %w, %p[%t] : memref<64xf32>"""
-    x = np.arange(64, dtype=np.float32)
-    compile_kernels(BODY.format(body=body, block=BLOCK))["k"]([x], grid=(1,))
-    np.testing.assert_array_equal(x, 5 * np.arange(64))
 
 
 def test_arguments_are_checked():

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import lego_mlir as lego
 from lego_mlir import Row, f32, gallery
 from lego_mlir.errors import UsageError
-from lego_mlir.runtime import driver, table_checks
+from lego_mlir.runtime import driver, value_ranges
 from lego_mlir.runtime.manifest import kernel_from
 from lego_mlir.toolchain import compile_kernel
 
@@ -55,8 +55,8 @@ def test_no_other_array_is_taken(entries):
 
 def test_an_array_is_compared_once(monkeypatch):
     compared = []
-    whole = table_checks.require_permutation
-    monkeypatch.setattr(table_checks, "require_permutation", lambda *args: (compared.append(args[0]), whole(*args)))
+    whole = value_ranges.require_permutation
+    monkeypatch.setattr(value_ranges, "require_permutation", lambda *args: (compared.append(args[0]), whole(*args)))
     x, y, tables = np.zeros(N, np.float32), np.zeros(N, np.float32), [np.arange(N, dtype=np.int32) for _ in range(2)]
     for table in (tables[0], tables[0], tables[1], tables[0]):
         gather(x, y, table)
@@ -87,7 +87,7 @@ def test_a_table_and_its_inverse_are_compared():
         (i,) = layout.inv(lego.thread_id.x)
         y[lego.thread_id.x] = x[lego.thread_id.x] * f32(i)
 
-    tables = table_checks.CheckedTables(entry_of(both))
+    tables = value_ranges.CheckedTables(entry_of(both))
     assert list(tables.names.values()) == ["order", "order_inv"]
     turn = np.roll(np.arange(N), 1)
     given = [None] * min(tables.names)

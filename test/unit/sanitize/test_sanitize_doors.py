@@ -16,8 +16,8 @@ from lego_mlir.interp.report import Fault, Kind, Report, SourceLocation
 from lego_mlir.sanitize import cuda_text
 from lego_mlir.sanitize.drawn_arguments import DTYPES, FILLS, drawn
 from lego_mlir.sanitize.fault_page import fault_page
+from lego_mlir.sanitize.findings import rule_id, sarif
 from lego_mlir.sanitize.launch_files import read_launches
-from lego_mlir.sanitize.sarif import rule_id, sarif
 from lego_mlir.sanitize.storages import TensorStorage
 
 COPY = entry(

@@ -8,7 +8,7 @@ from lego_mlir import Row, f2, i32, interp, u32
 from lego_mlir.interp.ptx.ptx_launch import emulate
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.transforms import modules
-from lego_mlir.transforms.passes.warp_reductions import KINDS, LowerWarpReductions
+from lego_mlir.transforms.passes.subgroup_reduce import KINDS, LowerWarpReductions
 
 TEXT = """module attributes {{gpu.container_module}} {{ gpu.module @m {{
   gpu.func @k(%p: memref<64xi32>, %q: memref<64xi32>) kernel

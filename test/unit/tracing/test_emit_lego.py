@@ -41,13 +41,9 @@ def every_kind(
     b[ty, tx] = total.get()
 
 
-def kernels_of(example):
-    return spec.load(str(EXAMPLES / f"{example}.py")).kernels_named(None)
-
-
 @pytest.mark.parametrize("example", ["transpose", "matmul", "matrix_copy", "symbolic"])
 def test_lowered_it_is_the_kernel(example):
-    for kernel in kernels_of(example):
+    for kernel in spec.load(str(EXAMPLES / f"{example}.py")).kernels_named(None):
         text = kernel.mlir("lego", locations=False)
         assert "lego.apply #lego.layout<" in text
         assert compile_kernel(text, emit="mlir").stage("mlir") == compile_kernel(kernel, emit="mlir").stage("mlir")

@@ -1,7 +1,7 @@
 """A space of 1296 candidates: a good one is found among the few that are tried."""
 
 from lego_mlir.tuning.candidates import Candidate, SearchSpace
-from lego_mlir.tuning.sampled import halve_sampled
+from lego_mlir.tuning.sampling import halve_sampled
 from lego_mlir.tuning.workbench import made_up_workbench
 
 SPACE = SearchSpace({name: list(range(6)) for name in "abcd"})

@@ -41,14 +41,10 @@ def tuned():
     return lego.tune(space={"at_a_time": [1, 2], "num_warps": [1, 4]}, key=["N"])(rowwise)
 
 
-def candidate_of(launch):
-    return Candidate(Configuration.of({"a": 1}), lambda: launch)
-
-
 def sent(launch):
     """The build of a launch, as another process gets it."""
     preparing = Preparing("sm_90")  # its folder of data lasts as long as it does
-    build = preparing.trial(candidate_of(launch), {})
+    build = preparing.trial(Candidate(Configuration.of({"a": 1}), lambda: launch), {})
     return pickle.loads(pickle.dumps(build.with_data()))
 
 
@@ -166,11 +162,7 @@ def test_a_group_of_products_gets_arrays_of_addresses(machine):
     build = sent(launch)
     assert not isinstance(attempt(build), tuple)
     assert build.described["triton"]["signature"]["a_addresses"] == "*i64:16"
-    assert number_of_kernels(build) == 1
-
-
-def number_of_kernels(build):
-    return len(build.described["kernels"])
+    assert len(build.described["kernels"]) == 1
 
 
 def test_descriptors_get_their_memory(machine):

@@ -17,7 +17,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.bulk_copies import check_barrier
 from lego_mlir.interp.ptx.instructions.mbarriers import complete_bytes, located
-from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY
 from lego_mlir.interp.report import Kind
@@ -41,7 +41,7 @@ def build_st_async(decoder: Decoder, instruction: PtxInstruction) -> Step:
     address, find = decoder.address(target, instruction), located(decoder, instruction, barrier)
     machine, line, size, element = decoder.machine, instruction.line, count * bits // 8, BITS[bits]
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         data = np.empty((gang.lanes, count), element)
         for i, read in enumerate(values):
             data[:, i] = read(gang)
@@ -51,7 +51,6 @@ def build_st_async(decoder: Decoder, instruction: PtxInstruction) -> Step:
         for place, lane in zip(map(int, where.at), map(int, where.lanes), strict=True):
             if lane in at:
                 _issue(machine, gang, lane, (place, at[lane]), rows[lane : lane + 1], line)
-        return None
 
     return run
 
@@ -91,18 +90,17 @@ def build_st_bulk(decoder: Decoder, instruction: PtxInstruction) -> Step:
     address, nbytes = decoder.address(target, instruction), decoder.source(amount, "u64", instruction)
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         starts, sizes = address(gang), np.broadcast_to(nbytes(gang), (gang.lanes,)).astype(np.int64)
         old, live = gang.active, gang.live()
         if (sizes[live] % BULK_UNIT).any():
             message = f"st.bulk of {int(sizes[live].max())} bytes: a multiple of {BULK_UNIT}"
             machine.fault(Kind.MISALIGNED, message, gang, int(live[0]), line)
-            return None
+            return
         zeros = np.zeros((gang.lanes, BULK_UNIT), np.uint8)
         for offset in range(0, int(sizes[live].max()), BULK_UNIT):
             gang.active = gang.mask() & (sizes > offset) if old is None else old & (sizes > offset)
             machine.store(gang, space, starts + offset, zeros, line)
         gang.active = old
-        return None
 
     return run

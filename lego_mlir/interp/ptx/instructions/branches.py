@@ -20,9 +20,8 @@ def build_bra(decoder: Decoder, instruction: PtxInstruction) -> Step:
     to, here = decoder.entry.labels[target.name], decoder.pc
     if instruction.guard is None:
 
-        def jump(gang: Gang) -> Outcome:
+        def jump(gang: Gang) -> None:
             gang.pc = to
-            return None
 
         return jump
     slot, negated = instruction.guard.slot, instruction.guard.negated

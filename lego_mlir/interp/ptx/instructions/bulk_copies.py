@@ -124,7 +124,7 @@ def _tensor_load(decoder: Decoder, instruction: PtxInstruction) -> Step:
     mask = decoder.source(rest[0], "u16", instruction) if multicast else None
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         for lane in gang.live():
             request = box.of_lane(gang, int(lane))
             if request is None:
@@ -135,7 +135,6 @@ def _tensor_load(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 continue
             masks = None if mask is None else int(np.broadcast_to(mask(gang), (gang.lanes,))[lane])
             _issue_load(machine, gang, int(lane), request, (place, at), masks, line)
-        return None
 
     return run
 
@@ -289,7 +288,7 @@ def _tensor_store(decoder: Decoder, instruction: PtxInstruction) -> Step:
         next((m for m in instruction.modifiers if m in UPDATES), None) if "reduce" in instruction.modifiers else None
     )
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         for lane in gang.live():
             request = box.of_lane(gang, int(lane))
             at = _of_lane(machine, gang, int(lane), origin(gang), SHARED_ALIGNMENT, line)
@@ -307,7 +306,6 @@ def _tensor_store(decoder: Decoder, instruction: PtxInstruction) -> Step:
             joint = enter(machine, gang, int(lane), chunks, line, writes=False)
             write = partial(_write_box, machine, tensor, corner, operation)
             _store_in_flight(machine, gang, int(lane), chunks, joint, write, line)
-        return None
 
     return run
 
@@ -374,10 +372,9 @@ def _reduced(operation: str, old: Array, new: Array, dtype: str) -> Array:
 def _commit(decoder: Decoder) -> Step:
     machine = decoder.machine
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         for lane in gang.live():
             groups_of(machine).setdefault((int(gang.lane_warp[lane]), int(lane) % 32), GroupQueue()).commit()
-        return None
 
     return run
 
@@ -424,7 +421,7 @@ def _plain(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if loads and "global" not in instruction.modifiers:
         raise decoder.refused(instruction, "bulk copies between shared memories are not modelled")
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         sizes = np.broadcast_to(amount(gang), (gang.lanes,))
         for lane in map(int, gang.live()):
             nbytes = int(sizes[lane])
@@ -447,7 +444,6 @@ def _plain(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 write = partial(_copy_span, machine, place, chunks)
                 land = partial(_land_load, machine, write, barrier, nbytes, joint, line)
                 machine.in_flight.append(AsyncOperation(land, line, "a bulk load"))
-        return None
 
     return run
 
@@ -466,7 +462,7 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
     find, machine, line = located(decoder, instruction, instruction.operands[0]), decoder.machine, instruction.line
     counts = "noinc" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         where = find(gang)
         for barrier, lanes in used(machine, gang, where, line):
             if not counts:
@@ -486,6 +482,5 @@ def _arrive_after_copies(decoder: Decoder, instruction: PtxInstruction) -> Step:
                     barrier.advance_in(machine)
 
                 machine.in_flight.append(AsyncOperation(land, line, "an arrival after cp.async"))
-        return None
 
     return run

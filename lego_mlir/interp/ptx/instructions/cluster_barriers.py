@@ -57,7 +57,7 @@ def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step
     releases = "relaxed" not in instruction.modifiers
     waits = "wait" in instruction.modifiers
 
-    def arrive(gang: Gang) -> Outcome:
+    def arrive(gang: Gang) -> None:
         clusters = _clusters(machine, gang)
         for cluster in np.unique(clusters):
             barrier = cluster_barriers(machine).setdefault(int(cluster), ClusterBarrier())
@@ -71,7 +71,6 @@ def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step
             barrier.arrived |= {int(w) for w in warps}
             barrier.owes |= {int(w): barrier.phase for w in warps}
             barrier.advance(machine, int(cluster))
-        return None
 
     def wait(gang: Gang) -> Outcome:
         return _wait(machine, gang, line, pc)
@@ -126,7 +125,7 @@ def build_mapa(decoder: Decoder, instruction: PtxInstruction) -> Step:
     window = 0 if "shared::cluster" in instruction.modifiers else spaces.SHARED_WINDOW
     peers = machine.shape.cluster_blocks
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         ranks = np.broadcast_to(rank(gang), (gang.lanes,)).astype(np.int64)
         beyond = (ranks >= peers) & gang.mask()
         if beyond.any():
@@ -135,7 +134,6 @@ def build_mapa(decoder: Decoder, instruction: PtxInstruction) -> Step:
             machine.fault(Kind.OUT_OF_BOUNDS, message, gang, lane, line, count=int(beyond.sum()))
         offset = address(gang).astype(np.int64) & spaces.OFFSET_MASK
         write(gang, (offset | ranks << spaces.RANK_SHIFT | window).astype(np.uint64))
-        return None
 
     return run
 
@@ -147,9 +145,8 @@ def build_getctarank(decoder: Decoder, instruction: PtxInstruction) -> Step:
     address = decoder.source(a, decoder.type_of(instruction), instruction)
     write = decoder.sink(d, instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         rank = address(gang).astype(np.int64) >> spaces.RANK_SHIFT
         write(gang, (rank & 0xFF).astype(np.uint32))
-        return None
 
     return run

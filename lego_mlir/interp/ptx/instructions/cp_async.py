@@ -16,7 +16,7 @@ from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.group_queues import GroupQueue
-from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.shared_shadow import COPY_AGENT, ShadowAccess
 
@@ -49,10 +49,9 @@ def build_cp(decoder: Decoder, instruction: PtxInstruction) -> Step:
     machine = decoder.machine
     if "commit_group" in modifiers:
 
-        def commit(gang: Gang) -> Outcome:
+        def commit(gang: Gang) -> None:
             for warp in gang.warps:
                 queues_of(machine).setdefault(int(warp), GroupQueue()).commit()
-            return None
 
         return commit
     if "wait_group" in modifiers or "wait_all" in modifiers:
@@ -61,10 +60,9 @@ def build_cp(decoder: Decoder, instruction: PtxInstruction) -> Step:
             raise decoder.refused(instruction, "the number of groups is a constant")
         left, all_ = int(operand.value), "wait_all" in modifiers
 
-        def wait(gang: Gang) -> Outcome:
+        def wait(gang: Gang) -> None:
             for warp in gang.warps:
                 _wait(machine, int(warp), left, all_)
-            return None
 
         return wait
     return _copy(decoder, instruction)
@@ -95,12 +93,11 @@ def _copy(decoder: Decoder, instruction: PtxInstruction) -> Step:
     copied = decoder.source(rest[0], "u32", instruction) if rest else None
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         data = _read_source(machine, gang, origin(gang), nbytes, copied(gang) if copied is not None else None, line)
         for place in machine.locate(gang, "shared", target(gang), nbytes, line):
             if len(place.lanes):
                 _issue(machine, gang, place, data, line)
-        return None
 
     return run
 

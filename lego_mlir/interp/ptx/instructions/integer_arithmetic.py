@@ -14,7 +14,7 @@ from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions import float_arithmetic
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY, PACKED
 
@@ -95,7 +95,7 @@ def build_carried(decoder: Decoder, instruction: PtxInstruction) -> Step:
     reads, sets = instruction.opcode.endswith("c"), "cc" in instruction.modifiers
     minus = instruction.opcode in ("sub", "subc")
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         values = [t(gang) for t in terms]
         x = multiplied(*(f(gang) for f in factors)).view(values[0].dtype) if multiplied else values.pop(0)
         y = values[0]
@@ -111,7 +111,6 @@ def build_carried(decoder: Decoder, instruction: PtxInstruction) -> Step:
         write(gang, total)
         if sets:
             put_flag(gang, over)
-        return None
 
     return run
 

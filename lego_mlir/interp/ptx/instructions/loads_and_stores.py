@@ -15,7 +15,7 @@ from lego_mlir.interp.ptx.address_spaces import GLOBAL_BASE
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.device_order import is_strong, semantics
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
 
@@ -60,14 +60,13 @@ def build_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
     element = dtype if dtype.kind in "iu" else BITS[8 * dtype.itemsize]
     strong = is_strong(instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         at = address(gang)
         data = machine.load(gang, space, at, size, line, strong).view(element)
         if strong:
             _note_strong(machine, gang, at, instruction)
         for i, write in enumerate(writes):
             write(gang, np.ascontiguousarray(data[:, i]))
-        return None
 
     return run
 
@@ -87,7 +86,7 @@ def build_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
     line, machine, element = instruction.line, decoder.machine, BITS[bits]
     strong = is_strong(instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         data = np.empty((gang.lanes, count), element)
         for i, read in enumerate(values):
             data[:, i] = read(gang)
@@ -95,7 +94,6 @@ def build_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
         if strong:
             _note_strong(machine, gang, at, instruction)
         machine.store(gang, space, at, data.view(np.uint8), line, strong)
-        return None
 
     return run
 

@@ -16,7 +16,7 @@ from lego_mlir.aliases import Array
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
 
@@ -61,7 +61,7 @@ def build_ldmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
     rows_of, machine, line = _Rows(decoder, instruction, place, count), decoder.machine, instruction.line
     transposed = "trans" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         with rows_of.addressed(gang) as addresses:
             rows = machine.load(gang, "shared", addresses, ROW_BYTES, line)
         matrices = rows.view(np.uint16).reshape(-1, 4, 8, 8)
@@ -70,7 +70,6 @@ def build_ldmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
         registers = np.ascontiguousarray(matrices).view(np.uint32).reshape(-1, 4, WARP)
         for i, write in enumerate(writes):
             write(gang, np.ascontiguousarray(registers[:, i]).reshape(-1))
-        return None
 
     return whole_warps(decoder, run)
 
@@ -84,7 +83,7 @@ def build_stmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
     rows_of, machine, line = _Rows(decoder, instruction, place, count), decoder.machine, instruction.line
     transposed = "trans" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         registers = np.zeros((len(gang.warps), 4, WARP), np.uint32)
         for i, value in enumerate(values):
             registers[:, i] = np.broadcast_to(value(gang), (gang.lanes,)).reshape(-1, WARP)
@@ -94,6 +93,5 @@ def build_stmatrix(decoder: Decoder, instruction: PtxInstruction) -> Step:
         rows = matrices.reshape(gang.lanes, 8).view(np.uint8)
         with rows_of.addressed(gang) as addresses:
             machine.store(gang, "shared", addresses, rows, line)
-        return None
 
     return whole_warps(decoder, run)

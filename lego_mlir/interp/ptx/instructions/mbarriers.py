@@ -122,10 +122,10 @@ def _init(decoder: Decoder, instruction: PtxInstruction) -> Step:
     find, number = located(decoder, instruction, place), decoder.source(count, "u32", instruction)
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         where = find(gang)
         if not len(where.lanes):
-            return None
+            return
         machine.check_shared_write(gang, where, 8, line)
         counts = np.broadcast_to(number(gang), (gang.lanes,))
         for at, lane in zip(where.at, where.lanes, strict=True):
@@ -135,7 +135,6 @@ def _init(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 machine.fault(Kind.MBARRIER, message, gang, int(lane), line)
             slot, offset = divmod(int(at), machine.stride)
             mbarriers_of(machine)[int(at)] = PtxBarrier(count=arrivals, pending=arrivals, slot=slot, offset=offset)
-        return None
 
     return run
 
@@ -143,13 +142,12 @@ def _init(decoder: Decoder, instruction: PtxInstruction) -> Step:
 def _inval(decoder: Decoder, instruction: PtxInstruction) -> Step:
     find, machine, line = located(decoder, instruction, instruction.operands[0]), decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         where = find(gang)
         for at, lane in zip(where.at, where.lanes, strict=True):
             barrier = mbarriers_of(machine).pop(int(at), None)
             if barrier is not None and barrier.waiting:
                 machine.fault(Kind.MBARRIER, f"{barrier} is invalidated while others wait", gang, int(lane), line)
-        return None
 
     return run
 
@@ -183,7 +181,7 @@ def _arrive(decoder: Decoder, instruction: PtxInstruction) -> Step:
     machine, line = decoder.machine, instruction.line
     knows = "relaxed" not in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         where = find(gang)
         numbers = None if number is None else np.broadcast_to(number(gang), (gang.lanes,)).astype(np.int64)
         tokens = np.zeros(gang.lanes, np.uint64)
@@ -207,7 +205,6 @@ def _arrive(decoder: Decoder, instruction: PtxInstruction) -> Step:
             barrier.advance_in(machine)
         if write is not None:
             write(gang, tokens)
-        return None
 
     return run
 
@@ -224,7 +221,7 @@ def _expect(decoder: Decoder, instruction: PtxInstruction) -> Step:
     machine, line = decoder.machine, instruction.line
     sign = 1 if instruction.modifiers[0] == "expect_tx" else -1
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         numbers = np.broadcast_to(amount(gang), (gang.lanes,)).astype(np.int64)
         for barrier, lanes in used(machine, gang, find(gang), line):
             _add_bytes(machine, gang, barrier, lanes, sign * int(numbers[lanes].sum()), line)
@@ -232,7 +229,6 @@ def _expect(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 report = partial(_report_early, machine, barrier, line)
                 barrier.promises.append(Promise(*machine.clocks.now(int(gang.lane_warp[lanes[0]])), report))
             barrier.advance_in(machine)
-        return None
 
     return run
 

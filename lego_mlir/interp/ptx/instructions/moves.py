@@ -10,7 +10,7 @@ import numpy as np
 from lego_mlir.interp.ptx.address_spaces import SHARED_WINDOW, WINDOWS
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import Ignored, OperandList, PtxInstruction, PtxRegister, SymbolOperand
 from lego_mlir.interp.ptx.ptx_types import BITS, PACKED, bits_of_type_name
 
@@ -44,7 +44,7 @@ def _unpack(decoder: Decoder, instruction: PtxInstruction, parts: OperandList) -
     whole = decoder.source(instruction.operands[1], type_, instruction)
     writes = [None if isinstance(p, Ignored) else decoder.sink(p, instruction) for p in parts.items]
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         value = whole(gang)
         if len(value) != gang.lanes:
             value = np.repeat(value, gang.lanes)
@@ -52,7 +52,6 @@ def _unpack(decoder: Decoder, instruction: PtxInstruction, parts: OperandList) -
         for i, write in enumerate(writes):
             if write is not None:
                 write(gang, np.ascontiguousarray(columns[:, i]))
-        return None
 
     return run
 
@@ -64,12 +63,11 @@ def _pack(decoder: Decoder, instruction: PtxInstruction, parts: OperandList) -> 
     values = [decoder.source(p, f"b{bits}", instruction) for p in parts.items]
     write = decoder.sink(instruction.operands[0], instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         columns = np.empty((gang.lanes, len(values)), BITS[bits])
         for i, value in enumerate(values):
             columns[:, i] = value(gang)
         write(gang, columns.view(whole)[:, 0])
-        return None
 
     return run
 

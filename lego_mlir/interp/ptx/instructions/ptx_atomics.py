@@ -16,7 +16,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, Sink, opcode, space_of
 from lego_mlir.interp.ptx.device_order import semantics
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.float_arithmetic import is_bf16
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, NUMPY, PACKED
 
@@ -65,7 +65,7 @@ def build_atom(decoder: Decoder, instruction: PtxInstruction) -> Step:
             return UPDATES[operation](x.astype(np.float32), y.astype(np.float32)).astype(dtype).view(old.dtype)
         return UPDATES[operation](x, y).view(old.dtype)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         for i, (values, write) in enumerate(zip(parts, writes, strict=True)):
             given = [np.broadcast_to(v(gang), (gang.lanes,)) for v in values]
             old = np.zeros(gang.lanes, BITS[words])
@@ -75,7 +75,6 @@ def build_atom(decoder: Decoder, instruction: PtxInstruction) -> Step:
                     machine.changes += _rounds(found, given, old, update)
             if write is not None:
                 write(gang, old)
-        return None
 
     def check(gang: Gang, found: spaces.Located) -> None:
         order = machine.globals.order

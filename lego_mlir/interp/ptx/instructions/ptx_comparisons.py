@@ -10,7 +10,7 @@ import numpy as np
 from lego_mlir.aliases import Array
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import OperandList, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import BITS, FLOATS, NUMPY, PACKED
 
@@ -56,12 +56,11 @@ def build_setp(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
     is_pair = not PACKED.keys().isdisjoint(instruction.modifiers)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         truth = compare(left(gang), right(gang))
         both = tuple(truth.reshape(-1, 2).T) if is_pair else (truth, ~truth)
         for write, value in zip(writes, both, strict=False):
             write(gang, value if combine is None or other is None else combine(value, other(gang)))
-        return None
 
     return run
 

@@ -11,7 +11,7 @@ import numpy as np
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.device_order import orders_blocks
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 
@@ -21,16 +21,14 @@ def build_fence(decoder: Decoder, instruction: PtxInstruction) -> Step:
     machine = decoder.machine
     if orders_blocks(instruction) and (order := machine.globals.order) is not None:
 
-        def publish(gang: Gang) -> Outcome:
+        def publish(gang: Gang) -> None:
             order.fence(machine, np.unique(gang.lane_warp[gang.live()]))
-            return None
 
         return publish
     if not {"proxy", "mbarrier_init"} & set(instruction.modifiers):
         return lambda gang: None
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         machine.clocks.fence_proxy(np.unique(gang.lane_warp[gang.live()]))
-        return None
 
     return run

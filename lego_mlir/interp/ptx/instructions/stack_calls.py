@@ -84,12 +84,11 @@ def build_returnstack(decoder: Decoder, instruction: PtxInstruction) -> Step:
         if i.opcode == "callstack"
     }
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         frame = gang.frames[-1]
         calls[frame.returns_to].run(gang, (len(gang.frames), len(gang.frames) - 1))
         gang.regs = [frame.saved.get(slot) for slot in range(len(gang.regs))]
         gang.frames = gang.frames[:-1]
         gang.pc = frame.returns_to
-        return None
 
     return run

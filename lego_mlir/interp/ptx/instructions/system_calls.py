@@ -69,27 +69,25 @@ def _assert_fail(call: _SystemCall, gang: Gang) -> Outcome:
     return EXIT
 
 
-def _print(call: _SystemCall, gang: Gang) -> Outcome:
+def _print(call: _SystemCall, gang: Gang) -> None:
     machine = call.machine
     formats, buffers = call.argument(gang, 0, "u8"), call.argument(gang, 1, "u8")
     for lane in map(int, gang.live()):
         text = string(machine, int(formats[lane]))
         machine.faults.printed.append(_Arguments(machine, gang, lane, int(buffers[lane])).formatted(text))
     call.answer(gang, np.zeros(gang.lanes, np.uint32))
-    return None
 
 
-def _malloc(call: _SystemCall, gang: Gang) -> Outcome:
+def _malloc(call: _SystemCall, gang: Gang) -> None:
     heap = call.machine.globals.heap
     assert heap is not None
     sizes, found = call.argument(gang, 0, "u8"), np.zeros(gang.lanes, np.uint64)
     for lane in map(int, gang.live()):
         found[lane] = heap.malloc(int(sizes[lane]), call.line)
     call.answer(gang, found)
-    return None
 
 
-def _free(call: _SystemCall, gang: Gang) -> Outcome:
+def _free(call: _SystemCall, gang: Gang) -> None:
     heap, addresses = call.machine.globals.heap, call.argument(gang, 0, "u8")
     for lane in map(int, gang.live()):
         wrong = "free of memory that malloc did not give"
@@ -97,7 +95,6 @@ def _free(call: _SystemCall, gang: Gang) -> Outcome:
             wrong = heap.free(int(addresses[lane]), call.line)
         if wrong:
             call.machine.fault(Kind.OUT_OF_BOUNDS, wrong, gang, lane, call.line)
-    return None
 
 
 _CALLS: Final[dict[str, Callable[[_SystemCall, Gang], Outcome]]] = {

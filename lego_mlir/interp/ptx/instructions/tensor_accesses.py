@@ -25,7 +25,7 @@ from lego_mlir.aliases import Array, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction, PtxOperand, PtxRegister
 from lego_mlir.interp.ptx.tensor_memory import TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
@@ -126,7 +126,7 @@ def build_tensor_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
     pending = frozenset(_slots(registers))
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         values = np.zeros((len(registers), gang.lanes), np.uint32)
         addresses, memory = address(gang), tensor_memory(machine)
         for row, warp in enumerate(map(int, gang.warps)):
@@ -141,7 +141,6 @@ def build_tensor_ld(decoder: Decoder, instruction: PtxInstruction) -> Step:
         for write, value in zip(writes, values, strict=True):
             write(gang, value)
         gang.pending = gang.pending | pending
-        return None
 
     return whole_warps(decoder, run)
 
@@ -165,7 +164,7 @@ def build_tensor_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
     sources = [decoder.source(r, "b32", instruction) for r in registers]
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         values = np.array([np.broadcast_to(source(gang), (gang.lanes,)) for source in sources], np.uint32)
         addresses, memory = address(gang), tensor_memory(machine)
         for row, warp in enumerate(map(int, gang.warps)):
@@ -177,7 +176,6 @@ def build_tensor_st(decoder: Decoder, instruction: PtxInstruction) -> Step:
             if memory.enter(access, cells, writes=True):
                 words = fragment.from_registers(values[:, row * WARP : (row + 1) * WARP])
                 memory.data[cells.slot, cells.lanes, cells.columns] = words
-        return None
 
     return whole_warps(decoder, run)
 
@@ -188,12 +186,11 @@ def build_tensor_wait(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """The warp's loads, or its stores, are complete."""
     machine, loads = decoder.machine, instruction.modifiers[0] == "wait::ld"
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         clocks = machine.clocks
         for warp in map(int, gang.warps):
             clocks.learn(warp, TENSOR_AGENT, int(clocks.issued[warp, TENSOR_AGENT]))
         if loads:
             gang.pending = frozenset()
-        return None
 
     return whole_warps(decoder, run)

@@ -73,13 +73,12 @@ def build_dealloc(decoder: Decoder, instruction: PtxInstruction) -> Step:
     where, number = (decoder.source(o, "u32", instruction) for o in instruction.operands)
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         addresses, columns = (np.broadcast_to(v(gang), (gang.lanes,)) for v in (where, number))
         for row, warp in enumerate(map(int, gang.warps)):
             access = access_of_warp(machine, gang, row, line, "tcgen05.dealloc")
             slot, lane = int(machine.slot_of_warp[warp]), row * WARP
             tensor_memory(machine).free(access, slot, int(addresses[lane]), int(columns[lane]))
-        return None
 
     return whole_warps(decoder, run)
 
@@ -89,9 +88,8 @@ def build_relinquish(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """The block allocates no more."""
     machine = decoder.machine
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         tensor_memory(machine).relinquished |= {int(machine.slot_of_warp[w]) for w in gang.warps}
-        return None
 
     return run
 
@@ -102,13 +100,12 @@ def build_tensor_fence(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`tcgen05.fence::before_thread_sync`, `tcgen05.fence::after_thread_sync`."""
     machine, publishes = decoder.machine, "before" in instruction.modifiers[0]
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         memory = tensor_memory(machine)
         for warp in map(int, gang.warps):
             if publishes:
                 memory.publish(warp, machine.clocks.known[warp])
             else:
                 memory.take(warp)
-        return None
 
     return run

@@ -1,7 +1,10 @@
-"""mma.sync: D = A B + C on the registers of one warp. PTX ISA, "Matrix Fragments for mma".
+"""mma.sync and mma.sp: D = A B + C on the registers of one warp. PTX ISA, "Matrix Fragments for mma".
 
 `mma_fragments` has the rows and columns of registers. Products are exact and summed in f64, then rounded once; the unit
 truncates somewhat more.
+
+mma.sp keeps two of each 4 neighbours in a row of A (8 and 16 bits), or one of 2 (tf32), by its metadata. PTX ISA,
+"Multiply-and-Accumulate Instruction: mma.sp".
 """
 
 from __future__ import annotations
@@ -12,16 +15,27 @@ from typing import Final
 
 import numpy as np
 
-from lego_mlir.aliases import Array, Dtype
+from lego_mlir.aliases import Array, Dtype, IntArray
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp import rounding
-from lego_mlir.interp.mma_fragments import left_places, right_places, sum_places
+from lego_mlir.interp.mma_fragments import (
+    PART,
+    ROWS,
+    ascending,
+    kept_columns,
+    left_places,
+    metadata_threads,
+    right_places,
+    spread_out,
+    sum_places,
+)
 from lego_mlir.interp.ptx.decoder import Decoder, Source, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
-from lego_mlir.interp.ptx.ptx_program import PtxInstruction
+from lego_mlir.interp.ptx.ptx_machine import Step
+from lego_mlir.interp.ptx.ptx_program import Immediate, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
+from lego_mlir.interp.report import Kind
 
 INPUTS: Final = frozenset({"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"})
 
@@ -88,23 +102,18 @@ def build_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     for operands, dtype in zip(lists[1:3], (left, right), strict=True):
         word = "b64" if dtype.itemsize == 8 else "b32"
         sources.append([decoder.source(o, word, instruction) for o in operands])
-    accumulate = [decoder.source(o, _accumulator_word(shape.sum), instruction) for o in lists[3]]
+    accumulate = [decoder.source(o, "b64" if shape.sum == "f64" else "b32", instruction) for o in lists[3]]
     writes = [decoder.sink(o, instruction) for o in lists[0]]
     saturates = "satfinite" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         a = _left_matrix(shape, operand_values(gang, sources[0], left))
         b = right_matrix(shape, operand_values(gang, sources[1], right))
         total = a @ b + sum_matrix(gang, accumulate, shape)
         for write, words in zip(writes, result_words(total, shape, saturates), strict=True):
             write(gang, words)
-        return None
 
     return whole_warps(decoder, run)
-
-
-def _accumulator_word(type_: str) -> str:
-    return "b64" if type_ == "f64" else "b32"
 
 
 def _left_matrix(shape: MmaShape, values: Array) -> Array:
@@ -158,3 +167,47 @@ def result_words(total: Array, shape: MmaShape, saturates: bool) -> list[Array]:
     else:
         words = numbers.view(np.dtype(f"u{numbers.dtype.itemsize}"))
     return [np.ascontiguousarray(words[:, i]).reshape(-1) for i in range(words.shape[1])]
+
+
+@opcode("mma", form="sp", whole=True)
+@opcode("mma", form="sp::ordered_metadata", whole=True)
+def build_mma_sp(decoder: Decoder, instruction: PtxInstruction) -> Step:
+    """`mma.sp.sync.aligned.m16n8k32.row.col.f32.f16.f16.f32 {d..}, {a..}, {b..}, {c..}, e, 0`."""
+    shape = shape_of(decoder, instruction)
+    size = NUMPY[shape.left].itemsize
+    if shape.m != ROWS or size not in PART or shape.k not in (PART[size], 2 * PART[size]):
+        raise decoder.refused(instruction, f"the shape m{shape.m}n{shape.n}k{shape.k} is not modelled")
+    lists = [decoder.items(o) for o in instruction.operands[:4]]
+    a, b, c = ([decoder.source(o, "b32", instruction) for o in operands] for operands in lists[1:])
+    writes = [decoder.sink(o, instruction) for o in lists[0]]
+    metadata, chosen = decoder.source(instruction.operands[4], "b32", instruction), instruction.operands[5]
+    selectors = 4 // metadata_threads(shape.k, size)
+    if not isinstance(chosen, Immediate) or int(chosen.value) not in range(selectors):
+        raise decoder.refused(instruction, f"the selector of this shape is 0 to {selectors - 1}")
+    selector, ordered = int(chosen.value), "sp::ordered_metadata" in instruction.modifiers
+    machine, line = decoder.machine, instruction.line
+    saturates = "satfinite" in instruction.modifiers
+
+    def run(gang: Gang) -> None:
+        words = np.broadcast_to(metadata(gang), (gang.lanes,)).reshape(-1, WARP)
+        columns, valid = kept_columns(words, shape.k, size, selector)
+        if ordered and size < 4:
+            valid = valid & ascending(columns)
+        if not valid.all():
+            warp, row, _ = np.argwhere(~valid)[0]
+            message = f"the metadata of mma.sp is invalid for row {row}: it names one place twice, or in no order"
+            machine.fault(Kind.UNDEFINED, message, gang, int(warp) * WARP + 4 * (int(row) % 8), line)
+        left = _spread(operand_values(gang, a, NUMPY[shape.left]), columns, shape)
+        right = right_matrix(shape, operand_values(gang, b, NUMPY[shape.right]))
+        total = left @ right + sum_matrix(gang, c, shape)
+        for write, value in zip(writes, result_words(total, shape, saturates), strict=True):
+            write(gang, value)
+
+    return whole_warps(decoder, run)
+
+
+def _spread(values: Array, columns: IntArray, shape: MmaShape) -> Array:
+    """(warps, 16, k) from the registers and the columns of what they keep."""
+    kept = np.zeros((len(values), ROWS, shape.k // 2))
+    kept[:, *left_places(ROWS, values.shape[1], values.shape[3])] = wide_values(truncated(values, shape.left))
+    return spread_out(kept, columns, shape.k)

@@ -13,7 +13,7 @@ import numpy as np
 from lego_mlir.interp.ptx.bulk_tensor_maps import MAGIC, MAP_BYTES, TYPES
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 
 ELEMENTS: Final = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "tf32", "tf32")
@@ -36,9 +36,9 @@ def build_replace(decoder: Decoder, instruction: PtxInstruction) -> Step:
     wide = "u64" if "b64" in instruction.modifiers and "b1024" in instruction.modifiers else "u32"
     values = [decoder.source(o, wide, instruction) for o in instruction.operands[1:]]
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         if name in IGNORED:
-            return None
+            return
         offset, form = FIELDS[name]
         address = place(gang)
         for lane in gang.live():
@@ -55,7 +55,6 @@ def build_replace(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 for i, byte in enumerate(data):  # fields of the form are not aligned
                     row = np.full((gang.lanes, 1), byte, np.uint8)
                     machine.store(one, space, address + (at + i), row, line)
-        return None
 
     return run
 
@@ -66,7 +65,7 @@ def build_copy(decoder: Decoder, instruction: PtxInstruction) -> Step:
     to, source = (decoder.address(o, instruction) for o in instruction.operands[:2])
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         first = np.zeros(gang.lanes, np.bool_)
         live = gang.live()
         _, heads = np.unique(gang.lane_warp[live], return_index=True)
@@ -75,6 +74,5 @@ def build_copy(decoder: Decoder, instruction: PtxInstruction) -> Step:
         for at in range(0, MAP_BYTES, 16):
             machine.store(one, "global", to(gang) + at, machine.load(one, "shared", source(gang) + at, 16, line), line)
         machine.clocks.fence_proxy(gang.warps)
-        return None
 
     return run

@@ -23,7 +23,7 @@ from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.bulk_copies import check_barrier
 from lego_mlir.interp.ptx.instructions.mbarriers import arrive_once, located
-from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import AsyncOperation, PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.tensor_memory import LANES, TensorCells, TensorMemoryAccess, tensor_memory
 from lego_mlir.interp.ptx.wgmma_descriptors import DecodedDescriptor
@@ -136,7 +136,7 @@ def build_tensor_copy(decoder: Decoder, instruction: PtxInstruction) -> Step:
     size = group_size(decoder, instruction)
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         addresses, descriptors = address(gang), np.broadcast_to(read(gang), (gang.lanes,))
         for lane in map(int, gang.live()):
             access = issued(machine, gang, lane, line, "tcgen05.cp")
@@ -149,7 +149,6 @@ def build_tensor_copy(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 found = shared_rows(machine, access, places, slot)
                 if found is not None and tensor_memory(machine).enter(access, cells, writes=True):
                     put_in_pipe(machine, slot, partial(_copy, machine, cells, found), line, "tcgen05.cp")
-        return None
 
     return run
 
@@ -168,7 +167,7 @@ def build_commit(decoder: Decoder, instruction: PtxInstruction) -> Step:
     group_size(decoder, instruction)
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         where = find(gang)
         masks = None if mask is None else np.broadcast_to(mask(gang), (gang.lanes,))
         for at, lane in zip(where.at, map(int, where.lanes), strict=True):
@@ -179,7 +178,6 @@ def build_commit(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 check_barrier(machine, gang, lane, target, line)
                 slot = int(machine.slot_of_warp[warp])
                 put_in_pipe(machine, slot, partial(arrive_once, machine, target, joint, line), line, "tcgen05.commit")
-        return None
 
     return run
 

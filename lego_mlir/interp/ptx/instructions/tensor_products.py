@@ -33,7 +33,7 @@ from lego_mlir.interp.ptx.instructions.tensor_pipe import (
     slots_of_group,
 )
 from lego_mlir.interp.ptx.instructions.wgmma import shared_values
-from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import AddressOperand, Immediate, OperandList, PtxInstruction, PtxOperand
 from lego_mlir.interp.ptx.ptx_types import NUMPY
 from lego_mlir.interp.ptx.tensor_formats import (
@@ -103,7 +103,7 @@ def build_tensor_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     if bool(scales) != form.kind.startswith("mx") or len(scales) not in (0, 2):
         raise decoder.refused(instruction, "two addresses of scales belong to the mx kinds, and to no other")
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         values = [np.broadcast_to(v(gang), (gang.lanes,)) for v in (result, left, right, shape, adds)]
         extra = [np.broadcast_to(v(gang), (gang.lanes,)) for v in (*scales, *masks)]
         for lane in map(int, gang.live()):
@@ -121,7 +121,6 @@ def build_tensor_mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 tuple(more[len(scales) :]),
             )  # fmt: skip
             _issue(form, operands, access)
-        return None
 
     return run
 

@@ -15,7 +15,7 @@ import numpy as np
 from lego_mlir.aliases import Array, IntArray
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
-from lego_mlir.interp.ptx.ptx_machine import Outcome, PtxMachine, Step
+from lego_mlir.interp.ptx.ptx_machine import PtxMachine, Step
 from lego_mlir.interp.ptx.ptx_program import AddressOperand, PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES
 from lego_mlir.interp.ptx.texture_memory import PlacedTexture
@@ -73,7 +73,7 @@ def build_tex(decoder: Decoder, instruction: PtxInstruction) -> Step:
     writes = [decoder.sink(item, instruction) for item in decoder.items(instruction.operands[0])]
     kind, line, machine = NUMPY[types[0]], instruction.line, decoder.machine
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         coordinates, out = read(gang), np.zeros((4, gang.lanes), kind)
         for lanes, placed in _textures(machine, gang, handle(gang), line):
             part, texture = gang.of_lanes(lanes), placed.texture
@@ -86,7 +86,6 @@ def build_tex(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 out[channel, lanes] = total[lanes, channel].astype(kind)
         for row, write in zip(out, writes, strict=False):
             write(gang, row.view(f"u{kind.itemsize}"))
-        return None
 
     return run
 
@@ -135,7 +134,7 @@ def build_suld(decoder: Decoder, instruction: PtxInstruction) -> Step:
     writes = [decoder.sink(o, instruction) for o in decoder.items(instruction.operands[0])]
     line, machine = instruction.line, decoder.machine
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         out = np.zeros((gang.lanes, count), f"u{item}")
         for part, inside, address in parts(gang):
             if inside.any():
@@ -143,7 +142,6 @@ def build_suld(decoder: Decoder, instruction: PtxInstruction) -> Step:
                 out[inside] = raw.view(out.dtype)[inside]
         for column, write in enumerate(writes):
             write(gang, np.ascontiguousarray(out[:, column]))
-        return None
 
     return run
 
@@ -155,13 +153,12 @@ def build_sust(decoder: Decoder, instruction: PtxInstruction) -> Step:
     values = [decoder.source(o, f"b{8 * item}", instruction) for o in decoder.items(instruction.operands[1])]
     line, machine = instruction.line, decoder.machine
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         data = np.empty((gang.lanes, count), f"u{item}")
         for column, read in enumerate(values):
             data[:, column] = read(gang)
         for part, inside, address in parts(gang):
             if inside.any():
                 machine.store(part, "global", address, data.view(np.uint8), line)
-        return None
 
     return run

@@ -19,7 +19,7 @@ from lego_mlir.interp import rounding
 from lego_mlir.interp.ptx.decoder import Decoder, opcode, space_of
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.instructions.tensor_core import wide_values
-from lego_mlir.interp.ptx.ptx_machine import Outcome, Step
+from lego_mlir.interp.ptx.ptx_machine import Step
 from lego_mlir.interp.ptx.ptx_program import PtxInstruction
 from lego_mlir.interp.ptx.ptx_types import FLOATS, NUMPY
 from lego_mlir.interp.ptx.warp_convergence import whole_warps
@@ -81,7 +81,7 @@ def build_load(decoder: Decoder, instruction: PtxInstruction) -> Step:
     read_stride = decoder.source(instruction.operands[2], "u32", instruction) if stride is None else None
     machine, line, space = decoder.machine, instruction.line, space_of(instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         steps = np.broadcast_to(read_stride(gang) if read_stride is not None else np.array([stride]), (gang.lanes,))
         at = _positions(fragment, len(writes), steps.astype(np.int64), by_rows=by_rows)
         item, base = fragment.dtype.itemsize, place(gang)
@@ -91,7 +91,6 @@ def build_load(decoder: Decoder, instruction: PtxInstruction) -> Step:
         words = data.reshape(gang.lanes, -1).view(np.uint32)
         for number, write in enumerate(writes):
             write(gang, np.ascontiguousarray(words[:, number]))
-        return None
 
     return whole_warps(decoder, run)
 
@@ -112,7 +111,7 @@ def build_store(decoder: Decoder, instruction: PtxInstruction) -> Step:
     read_stride = decoder.source(instruction.operands[2], "u32", instruction) if stride is None else None
     machine, line, space = decoder.machine, instruction.line, space_of(instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         steps = np.broadcast_to(read_stride(gang) if read_stride is not None else np.array([stride]), (gang.lanes,))
         at = _positions(fragment, len(values), steps.astype(np.int64), by_rows=by_rows)
         words = np.stack([np.broadcast_to(value(gang), (gang.lanes,)) for value in values], axis=1)
@@ -120,7 +119,6 @@ def build_store(decoder: Decoder, instruction: PtxInstruction) -> Step:
         base = place(gang)
         for number in range(at.shape[1]):
             machine.store(gang, space, base + at[:, number], np.ascontiguousarray(data[:, number]), line)
-        return None
 
     return whole_warps(decoder, run)
 
@@ -137,7 +135,7 @@ def build_product(decoder: Decoder, instruction: PtxInstruction) -> Step:
     writes = [decoder.sink(target, instruction) for target in targets]
     saturates = "satfinite" in instruction.modifiers
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         matrices = []
         for fragment, registers in zip(parts, sources, strict=True):
             words = np.stack([np.broadcast_to(source(gang), (gang.lanes,)) for source in registers], axis=1)
@@ -149,7 +147,6 @@ def build_product(decoder: Decoder, instruction: PtxInstruction) -> Step:
         found = made.words(numbers, len(writes)).reshape(gang.lanes, -1)
         for number, write in enumerate(writes):
             write(gang, np.ascontiguousarray(found[:, number]))
-        return None
 
     return whole_warps(decoder, run)
 

@@ -85,9 +85,8 @@ def build_activemask(decoder: Decoder, instruction: PtxInstruction) -> Step:
     """`activemask.b32 d`: the lanes that execute it together."""
     write = decoder.sink(instruction.operands[0], instruction)
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         write(gang, np.repeat(lane_bits(gang.mask().reshape(-1, WARP)), WARP))
-        return None
 
     return run
 

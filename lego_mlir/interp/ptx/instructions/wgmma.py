@@ -121,10 +121,9 @@ def build_wgmma(decoder: Decoder, instruction: PtxInstruction) -> Step:
         return _fence(machine)
     if form == "commit_group":
 
-        def commit(gang: Gang) -> Outcome:
+        def commit(gang: Gang) -> None:
             for warp in gang.warps:
                 queues(machine).setdefault(int(warp), GroupQueue()).commit()
-            return None
 
         return commit
     if form == "wait_group" and isinstance(instruction.operands[0], Immediate):
@@ -144,9 +143,8 @@ def build_wgmma(decoder: Decoder, instruction: PtxInstruction) -> Step:
 
 
 def _fence(machine: PtxMachine) -> Step:
-    def fence(gang: Gang) -> Outcome:
+    def fence(gang: Gang) -> None:
         gang.fenced = list(gang.regs)
-        return None
 
     return fence
 
@@ -226,7 +224,7 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
     adds = decoder.source(rest[0], "pred", instruction) if rest else None
     machine, line = decoder.machine, instruction.line
 
-    def run(gang: Gang) -> Outcome:
+    def run(gang: Gang) -> None:
         _require_fence(machine, gang, form, line)
         lanes = gang.lanes
         rights = np.broadcast_to(right(gang), (lanes,))
@@ -245,7 +243,6 @@ def _mma(decoder: Decoder, instruction: PtxInstruction) -> Step:
             _join_group(machine, gang, row, operation)
             _enter_reads(machine, gang, row, operation)
         gang.pending = gang.pending | frozenset(form.accumulators) | frozenset(form.left_registers)
-        return None
 
     return whole_warps(decoder, run)
 

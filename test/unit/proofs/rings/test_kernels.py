@@ -23,7 +23,8 @@ from lego_mlir.kernels import (
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
-from lego_mlir.proofs.redundant_barriers import unneeded_barriers
+from lego_mlir.kernels.role_products import RoleForm
+from lego_mlir.proofs.barriers import unneeded_barriers
 from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
 
@@ -38,7 +39,7 @@ EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
         product,
         lambda: product(stages=4),
         lambda: batched_products.build(tile=role_tile(128, 128, 3)),
-        lambda: batched_products.build(batched_products.BatchedForm(layouts="TN"), role_tile(128, 128, 4, 2)),
+        lambda: batched_products.build(RoleForm(layouts="TN"), role_tile(128, 128, 4, 2)),
         grouped_products.build,
     ],
     ids=["staged", "product", "product of four stages", "batched", "batched in clusters", "grouped"],
@@ -69,8 +70,8 @@ def test_the_examples_with_roles_are_proved_and_their_stages_filled(name):
         lambda: packed_attention.build(AttentionForm(causal=True, group=2)),
         lambda: fused_attention.build(AttentionForm(features=128)),
         lambda: fused_attention.build(AttentionForm(causal=True), AttentionTile(2, 128, 4, turns=True)),
-        lambda: batched_products.build(batched_products.BatchedForm(layouts="TT")),
-        lambda: batched_products.build(batched_products.BatchedForm(layouts="NT"), role_tile(256, 128, 3, 2)),
+        lambda: batched_products.build(RoleForm(layouts="TT")),
+        lambda: batched_products.build(RoleForm(layouts="NT"), role_tile(256, 128, 3, 2)),
     ],
     ids=["attention", "causal", "window", "packed", "128 features", "in turns", "TT", "NT in clusters"],
 )

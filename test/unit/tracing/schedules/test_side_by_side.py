@@ -15,10 +15,6 @@ ROLES = "warpgroups, pipeline(stages=2, joined=True), overlay, roles"
 COPIED = "persistent(blocks=2), warpgroups, copied_out(buffers=2), pipeline(stages=2, joined=True), {}roles"
 
 
-def columns_of(kernel):
-    return {product.columns for product in kernel.trace().products}
-
-
 def sums_of_two(order):
     """A B and A B2, each stored, with B in rows or columns."""
 
@@ -51,7 +47,7 @@ def sums_of_two(order):
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 def test_operands_in_rows_and_in_columns(order, machine):
     kernel = sums_of_two(order).schedule(ROLES)
-    assert columns_of(kernel) == {128}
+    assert {product.columns for product in kernel.trace().products} == {128}
     require(kernel, lambda a, b, b2: (a @ b, a @ b2), machine)
 
 

@@ -42,10 +42,6 @@ def kernel_of(name):
     return after(kernel, COMPOSITIONS[name]), reference
 
 
-def words_of(name):
-    return [(m.kind, m.side) for _, m in words_in(kernel_of(name)[0].trace().body, RingPass)]
-
-
 UNNEEDED = {
     **{(name, 4): "the last stage is released for nobody" for name in ("pipeline", "roles", "clusters")},
     ("pipeline", 0): "arrivals at the full ring order the copies of one program after its products' reads",
@@ -59,7 +55,7 @@ CASES = [(name, n) for name in COMPOSITIONS for n in range(WORDS) if (name, n) n
 def test_each_kernel_has_both_words_of_both_rings():
     for name in COMPOSITIONS:
         both = {(kind, side) for kind in ("wait", "arrive") for side in ("copies", "products")}
-        words = words_of(name)
+        words = [(m.kind, m.side) for _, m in words_in(kernel_of(name)[0].trace().body, RingPass)]
         assert set(words) == both, name
         assert len(words) == WORDS, name
         assert words[4] == ("arrive", "products")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lego_mlir import f32, interp, schedule
-from lego_mlir.analysis.recorded_traces import RecordedTraces, in_order
+from lego_mlir.analysis.recorded_requests import RecordedTraces, in_order
 from lego_mlir.caches import placement, simulation, workloads
 from lego_mlir.caches.levels import CacheLevel
 from lego_mlir.caches.simulation import Interleaving
