@@ -109,6 +109,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.clustered_blocks import block_in_cluster as block_in_cluster
     from lego_mlir.tracing.words.clustered_blocks import cluster_barrier as cluster_barrier
     from lego_mlir.tracing.words.clustered_blocks import cluster_rank as cluster_rank
+    from lego_mlir.tracing.words.clustered_blocks import cluster_reduce as cluster_reduce
     from lego_mlir.tracing.words.control import barrier as barrier
     from lego_mlir.tracing.words.control import block_dim as block_dim
     from lego_mlir.tracing.words.control import block_id as block_id
@@ -226,7 +227,7 @@ _MODULES = {
     "lego_mlir.tracing.words.async_copies": "commit_copies copy_async wait_copies",
     "lego_mlir.tracing.words.prefetches": "prefetch",
     "lego_mlir.tracing.words.claimed": "assume",
-    "lego_mlir.tracing.words.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank",
+    "lego_mlir.tracing.words.clustered_blocks": "block_in_cluster cluster_barrier cluster_rank cluster_reduce",
     "lego_mlir.tracing.words.control": (
         "barrier block_dim block_id grid_dim otherwise range=loop register rounded thread_id unroll when"
     ),
