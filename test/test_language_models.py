@@ -1,4 +1,4 @@
-"""The kernels of `examples/language_models`: right in the interpreter and by their PTX, at odd sizes, without a race."""
+"""The kernels of `examples/language_models`: right in the interpreter and by their PTX at odd sizes, without a race."""
 
 import sys
 from pathlib import Path

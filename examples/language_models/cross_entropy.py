@@ -1,7 +1,7 @@
 """Cross entropy of rows of up to 262,144 logits: log(sum(exp(x))) - x[label], and its gradient.
 
 In one kernel the gradient (softmax(x) - one at the label) * scale overwrites the logits, which are read once; or the
-logarithm of each row's sum is kept, from which `cross_entropy_gradient` makes the gradient for any gradient of the losses.
+logarithm of each row's sum is kept, and `cross_entropy_gradient` makes the gradient from it, by any of the losses.
 Rows whose label is negative are left out: their loss and gradient are 0.
 
 lego-mlir run examples/language_models/cross_entropy.py --size M=3
@@ -13,7 +13,7 @@ import numpy as np
 from row_parts import WIDTH, parts_of
 
 import lego_mlir as lego
-from lego_mlir import Row, bf16, f32, i64
+from lego_mlir import Row, bf16, f32, i32, i64
 
 M = lego.size("M", max=2**20)
 LOSSES, LABELS = lego.Tensor(f32, Row(M)), lego.Tensor(i64, Row(M))
@@ -48,30 +48,32 @@ def drawn(N, **more):
 
 @lego.generic
 def cross_entropy(T, N, in_place):
-    """The losses; `in_place`, the gradient in place of the logits, and otherwise the logarithm of each sum, in `whole`."""
+    """The losses, and the gradient `in_place` of the logits; otherwise, in `whole`, the logarithm of each sum."""
     row = parts_of(N)
     tile, rows = (row.part,), lego.Tensor(T, Row(M, N))
 
     def losses_and_powers(logits, labels, losses):
-        r, first = row.place()
+        (r, first), own = row.place(), lego.register(f32, 0.0)
+        label = lego.index(labels[r])
+        with lego.when((label >= 0) & (label < N)):
+            own.set(logits[r, label].to(f32))  # before the barriers of the sums, and so before any gradient
         values = lego.load(logits, tile, at=(r, first), other=-math.inf).to(f32)
         most = lego.cluster_reduce(values.max(0), "max")
         powers = lego.exp(values - most)
         total = lego.cluster_reduce(powers.sum(0))
-        chosen = labels[r] == (first + lego.arange(tile)).to(i64)  # none for a negative label
-        own = lego.cluster_reduce(lego.where(chosen, values, 0.0).sum(0))
         whole = lego.log(total) + most
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
-            losses[r] = lego.where(labels[r] >= 0, whole - own, 0.0)
-        return r, first, powers, total, chosen, whole
+            losses[r] = lego.where(label >= 0, whole - own.get(), 0.0)
+        return r, first, label, powers, total, whole
 
     if in_place:
 
         @row.kernel(M)
         def kernel(logits: rows, labels: LABELS, losses: LOSSES, scale: f32):
-            r, first, powers, total, chosen, _ = losses_and_powers(logits, labels, losses)
-            factor = lego.where(labels[r] >= 0, scale, 0.0)
-            found = powers * (factor / total) - lego.where(chosen, factor, 0.0)
+            r, first, label, powers, total, _ = losses_and_powers(logits, labels, losses)
+            factor = lego.where(label >= 0, scale, 0.0)
+            own = lego.arange(tile) == i32(label - first)
+            found = powers * (factor / total) - lego.where(own, factor, 0.0)
             found.to(T).store(logits, at=(r, first))
             lego.cluster_barrier()
 
@@ -102,7 +104,7 @@ def cross_entropy_gradient(T, N):
     def kernel(gradient: LOSSES, logits: rows, labels: LABELS, whole: LOSSES, of_logits: rows):
         r, first = lego.block_id[0] // steps, lego.block_id[0] % steps * STEP
         powers = lego.exp(lego.load(logits, (STEP,), at=(r, first)).to(f32) - whole[r])
-        one = lego.where(labels[r] == (first + lego.arange((STEP,))).to(i64), f32(1.0), 0.0)
+        one = lego.where(lego.arange((STEP,)) == i32(lego.index(labels[r]) - first), f32(1.0), 0.0)
         factor = lego.where(labels[r] >= 0, gradient[r], 0.0)
         ((powers - one) * factor).to(T).store(of_logits, at=(r, first))
 

@@ -1,8 +1,8 @@
 """Gradients of RMS norm and layer norm: of the rows, and of the weights in two steps.
 
-Clusters take rows in turn, and each adds up what its rows give the weights in registers; `column_sums` then adds the
-parts of the clusters. With u = gradient * weight and z = (x - mean) * inverse, that of x is
-(u - z mean(u z) - mean(u)) * inverse, the last mean of a layer norm alone.
+Clusters take rows in turn, loaded a row ahead, and each adds up what its rows give the weights in registers;
+`column_sums` then adds the parts of the clusters. With u = gradient * weight and z = (x - mean) * inverse, that of x
+is (u - z mean(u z) - mean(u)) * inverse, the last mean of a layer norm alone.
 
 lego-mlir run examples/language_models/norm_gradients.py --size M=5 --size G=2
 """
@@ -16,6 +16,7 @@ from lego_mlir import Row, bf16, f32
 M = lego.size("M", max=2**31 - 1)
 G, C = lego.size("G", min=1, max=2**16), lego.size("C")  # clusters, and columns
 OF_ROWS = lego.Tensor(f32, Row(M))
+REGISTERS = 128  # of a thread
 TILE = 256  # columns of a block of `column_sums`, which takes 8 rows at once
 
 
@@ -28,7 +29,7 @@ def norm_gradient(T, N, centred):
     row = parts_of(N, each=16)
     tile, rows, parts = (row.part,), lego.Tensor(T, Row(M, N)), lego.Tensor(f32, Row(G, N))
 
-    @row.kernel(G)
+    @row.kernel(G, registers=REGISTERS)
     def kernel(
         gradient: rows,
         onward: rows | None,
@@ -43,9 +44,13 @@ def norm_gradient(T, N, centred):
         group, first = row.place()
         scale = lego.load(weight, tile, at=(first,)).to(f32)
         weighted, plain = (lego.register(lego.zeros(f32, tile)) for _ in range(2))
+        ahead = [lego.register(lego.load(array, tile, at=(group, first))) for array in (gradient, x)]
         for r in lego.range(group, M, G):
-            given = lego.load(gradient, tile, at=(r, first)).to(f32)
-            shifted = lego.load(x, tile, at=(r, first)).to(f32) - (mean[r] if centred else 0.0)
+            given, shifted = (kept.get().to(f32) for kept in ahead)
+            for kept, array in zip(ahead, (gradient, x), strict=True):
+                kept.set(lego.load(array, tile, at=(r + G, first)))
+            if centred:
+                shifted = shifted - mean[r]
             z, u = shifted * inverse[r], given * scale  # past the end of a row u is 0
             found = u - z * (lego.cluster_reduce((u * z).sum(0)) * (1 / N))
             if centred:
@@ -73,6 +78,11 @@ def norm_gradient(T, N, centred):
         return (found, *parts[: 1 if of_bias is None else 2])
 
     return kernel
+
+
+def clusters_for(rows, columns, multiprocessors=132):
+    """G: the clusters that take the rows, as many as the GPU holds."""
+    return min(max(1, rows), parts_of(columns, each=16).resident(REGISTERS, multiprocessors))
 
 
 @lego.generic

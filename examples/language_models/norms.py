@@ -1,8 +1,8 @@
 """RMS norm and layer norm of rows of up to 262,144 elements, which are read once.
 
 `residual`, where it is given, is added first and the sums are stored. Results are of the rows' type, or f8 with a scale
-for each row: its largest number becomes 448. Sums are of f32; what a gradient needs, the inverse of each row's root mean
-square or standard deviation, and its mean, is stored too.
+for each row: its largest number becomes 448. Sums are of f32. What a gradient needs is stored too: the inverse of each
+row's root mean square or standard deviation, and its mean.
 
 lego-mlir run examples/language_models/norms.py --size M=3
 """

@@ -1,7 +1,7 @@
 """Rotary position embedding of all heads of a token, by a table of sines and cosines of f32.
 
-Pairs are elements of the halves of a head, (i, i + D / 2), or neighbours, (2 i, 2 i + 1). The gradient is the rotation back, by the
-same kernel with `turn` = -1.
+Pairs are elements of the halves of a head, (i, i + D / 2), or neighbours, (2 i, 2 i + 1). The gradient is the rotation
+back, by the same kernel with `turn` = -1.
 
 lego-mlir run examples/language_models/rope.py --size S=5 --size P=100
 """

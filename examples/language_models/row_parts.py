@@ -12,33 +12,41 @@ from dataclasses import dataclass
 
 import lego_mlir as lego
 
-WIDTH, LONGEST = 8, 16_384  # elements of a load of 16 bytes, and of a row in one block
+WIDTH = 8  # elements of a load of 16 bytes
 BLOCKS, THREADS = 8, 1024  # of a cluster, and of a block, at most
 
 
 @dataclass(frozen=True)
 class RowParts:
-    """The blocks that hold a row, the threads of each, and its elements, of which the last block's may be past the end."""
+    """The blocks that hold a row, the threads of a block, and its elements; the last ones may be past the end."""
 
     blocks: int
     threads: int
     part: int
 
     def place(self):
-        """The row of this block's cluster and the first column of the block, in a grid of a row's blocks after another."""
+        """The row of this block's cluster, in a grid of the blocks of one row after another, and its first column."""
         return lego.block_id[0] // self.blocks, lego.cluster_rank * self.part
 
-    def kernel(self, rows):
+    def resident(self, registers, multiprocessors=132):
+        """How many such clusters a GPU holds at once: of an H200 unless told, with so many registers for a thread."""
+        of_each = max(1, min(2048, 65_536 // registers) // self.threads)
+        return max(1, of_each * multiprocessors // self.blocks)
+
+    def kernel(self, rows, registers=64):
         """The decorator of a kernel with a row for each cluster; quotients and exponentials are approximate ones."""
-        return lego.kernel(grid=self.blocks * rows, block=self.threads, cluster=self.blocks, fast=True)
+        registers = min(registers, 65_536 // self.threads)
+        return lego.kernel(
+            grid=self.blocks * rows, block=self.threads, cluster=self.blocks, fast=True, max_registers=registers
+        )
 
 
 def parts_of(columns, each=32):
-    """How a row of so many columns is divided, with about `each` elements for a thread.
+    """How a row of so many columns is divided: blocks of 512 threads of `each` elements, of more where eight are few.
 
     Raises ValueError for a row that is longer than eight blocks hold.
     """
-    blocks = min(BLOCKS, -(-columns // LONGEST))
+    blocks = min(BLOCKS, -(-columns // (THREADS // 2 * each)))
     threads = max(128, min(THREADS, 1 << (-(-columns // (blocks * each)) - 1).bit_length()))
     step = threads * WIDTH
     part = -(-columns // (blocks * step)) * step
