@@ -41,15 +41,17 @@ class RowParts:
         )
 
 
-def parts_of(columns, each=32):
+def parts_of(columns, each=32, even=False):
     """How a row of so many columns is divided: blocks of 512 threads of `each` elements, of more where eight are few.
 
-    Raises ValueError for a row that is longer than eight blocks hold.
+    An `even` part is a power of two, as tiles are that are reshaped. Raises ValueError for a row that is longer than
+    eight blocks hold.
     """
     blocks = min(BLOCKS, -(-columns // (THREADS // 2 * each)))
     threads = max(128, min(THREADS, 1 << (-(-columns // (blocks * each)) - 1).bit_length()))
     step = threads * WIDTH
     part = -(-columns // (blocks * step)) * step
+    part = 1 << (part - 1).bit_length() if even else part
     if part > 32 * THREADS:
         raise ValueError(f"a row of {columns} columns is longer than {32 * BLOCKS * THREADS}, which a cluster holds")
     return RowParts(-(-columns // part), threads, part)

@@ -8,7 +8,9 @@
         total = part.of_block(0)[0] + ..         the parts of all blocks
         lego.cluster_barrier()                   no block ends while another one reads its memory
 
-`lego.cluster_reduce(v)` does so for one number of each block, up to the last barrier. A cluster is a box of blocks of the grid. `lego.block_in_cluster` is the place of the block in it, and
+`lego.cluster_reduce(v)` does so for one number of each block, up to the last barrier.
+
+A cluster is a box of blocks of the grid. `lego.block_in_cluster` is the place of the block in it, and
 `lego.cluster_rank` its number, x fastest; both are indices with known ranges, computed from the block's ids.
 `tile.of_block(rank)` is a shared tile in the memory of another block, and `ring[k].arrive(block=rank)` arrives at a
 barrier there (`barrier_rings`); a copy by the tensor unit writes the tiles of several blocks (`tile_copies`).
@@ -109,25 +111,25 @@ def cluster_barrier() -> None:
 
 
 def cluster_reduce(value: Scalar, op: str = "add") -> Scalar:
-    """The values of the blocks of the cluster combined in the order of their ranks, in every thread.
+    """The values of the blocks of the cluster, or their vectors, combined in the order of their ranks, in every thread.
 
-    A block's value is that of its first thread: reduce over the block before, by `lego.block_reduce` or a reduction of a
-    tile. It contains a barrier of the cluster, in loops two; put `lego.cluster_barrier()` behind the last one, since the
-    blocks read each other's memory. Without clusters it is the value. Raises TraceError where threads may skip it.
+    A block's value is that of its first thread: reduce over the block before, by `lego.block_reduce` or a reduction of
+    a tile. It contains a barrier of the cluster, in loops two; put `lego.cluster_barrier()` behind the last one, since
+    the blocks read each other's memory. Without clusters it is the value. Raises TraceError where threads may skip it.
     """
     tracer = current("lego.cluster_reduce")
-    combine = combining(tracer, "lego.cluster_reduce", value, op)
+    combine = combining(tracer, "lego.cluster_reduce", value, op, vectors=True)
     require_uniform(tracer, "lego.cluster_reduce")
     blocks = blocks_of_cluster(tracer)
     if blocks == 1:
         return value
-    part, _ = declare_scratch(tracer, value.dtype, 1)
+    part, _ = declare_scratch(tracer, value.dtype, value.width or 1)
     if tracer.depth:
         cluster_barrier()  # the previous iteration has been read
     with when(linear_thread(tracer) < 1):
-        part[0] = value
+        part.store(value, 0)
     cluster_barrier()
-    return reduce(combine, (part.of_block(rank)[0] for rank in builtins.range(blocks)))
+    return reduce(combine, (part.of_block(rank).load(0, width=value.width or 1) for rank in builtins.range(blocks)))
 
 
 class PeerTile(ElementAccess):

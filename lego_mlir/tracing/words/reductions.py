@@ -201,11 +201,11 @@ def _distances(tracer: Tracer, called: str, width: int) -> list[int]:
     return [1 << step for step in range(width.bit_length() - 1)]
 
 
-def combining(tracer: Tracer, called: str, value: Operand, op: str) -> Combining:
+def combining(tracer: Tracer, called: str, value: Operand, op: str, *, vectors: bool = False) -> Combining:
     """An operation by its word. Raises TraceError for another word, and for a value that it does not combine."""
     if not isinstance(value, Scalar):
         raise tracer.error(f"{called} takes data of a kernel, got {value!r}; convert an index, such as lego.i32(i)")
-    if value.width is not None or value.dtype.family == "bool":
+    if (value.width is not None and not vectors) or value.dtype.family == "bool":
         raise tracer.error(f"{called} takes one number of each thread, got {value!r}")
     if op not in OPERATIONS:
         raise tracer.error(

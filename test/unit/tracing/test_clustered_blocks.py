@@ -84,6 +84,19 @@ def test_numbers_of_blocks_are_combined(on, op, fold, turns):
     np.testing.assert_allclose(arrays["y"], expected.reshape(-1), rtol=1e-6)
 
 
+def test_vectors_of_blocks_are_combined():
+    @lego.kernel(grid=4, block=32, cluster=2)
+    def added(x: lego.Tensor(f32, Row(4, 4)), y: lego.Tensor(f32, Row(4, 4))):
+        total = lego.cluster_reduce(x.load(lego.block_id[0], 0, width=4))
+        with lego.when(lego.thread_id[0] < 1):
+            y.store(total, lego.block_id[0], 0)
+        lego.cluster_barrier()
+
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    found = added(x, check=True)
+    np.testing.assert_array_equal(found, x.reshape(2, 2, 4).sum(1).repeat(2, axis=0))
+
+
 def test_a_block_that_ends_before_its_number_is_read_is_found():
     arrays = {"x": np.ones(6, np.float32), "y": np.zeros(6, np.float32)}
     assert {fault.kind for fault in run_kernel(folded("add", 1, last=False), arrays).faults} == {Kind.ENDED}
