@@ -1,6 +1,7 @@
-"""The kernels of examples/language_models next to torch.compile, Liger and QuACK, and to the roof of memory.
+"""The kernels of examples/language_models next to torch.compile, Liger, QuACK and FlashInfer; their share of the roof.
 
-A case is a kernel, rows and columns, in bf16; all cases have about as many elements. `--drawn N --seed S` draws columns
+A case is a kernel, rows and columns: in bf16, with about as many elements in all cases; of `sampling` sequences and
+logits of f32, whose tokens are compared with the set of which they are drawn. `--drawn N --seed S` draws columns
 between 4,096 and 262,144, multiples of 8. Gradients of Liger and QuACK are called through autograd, whose time on the
 host a flush of the cache before each launch hides. A contender that is not installed, or refuses a size, is left out.
 """
@@ -8,9 +9,11 @@ host a flush of the cache before each launch hides. A contender that is not inst
 import itertools
 import math
 import random
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from statistics import geometric_mean
@@ -23,12 +26,14 @@ import runner
 NAME: Final = "language_models"
 PAGE: Final = "results/language-models.md"
 TARGET: Final = "sm_90a"
+DEVICE = "cuda"
 PEAK: Final = 4.8e12
 """Bytes a second of an H200's memory, by its data sheet."""
 ELEMENTS: Final = 1 << 27
-COLUMNS: Final = (4096, 5120, 16_384, 32_768, 131_072, 262_144)
+COLUMNS: Final = (4096, 16_384, 32_768, 131_072, 262_144)
 HEADS, QUERIES, SIZE = 32, 24, 128  # of a token of `rope`: a row of 4096 elements
-RIVALS: Final = {"torch": "torch.compile", "liger": "Liger", "quack": "QuACK"}
+RIVALS: Final = {"torch": "torch.compile", "liger": "Liger", "quack": "QuACK", "flashinfer": "FlashInfer"}
+TOP_K, TOP_P = 50, 0.9
 TOLERANCE: Final = 0.02  # of the largest value: results are rounded to bf16, some intermediates of others too
 OPTIONAL: Final = ("residual", "bias", "sums", "mean", "scales")
 
@@ -46,6 +51,13 @@ class RowKernel:
     call: Callable[["Given"], dict[str, Callable[[], Any]]]
     moved: int
     columns: Sequence[int] = COLUMNS
+    rows: Sequence[int] = ()
+    """Rows of each case; empty where all cases have about ELEMENTS elements."""
+    check: Callable[["Given", Any], float] | None = None
+    """The error of results that are not to be PyTorch's. Raises WrongResultError."""
+
+    def sizes(self) -> list[tuple[int, int]]:
+        return [(rows, n) for n in self.columns for rows in self.rows or [rows_for(n)]]
 
 
 class Given:
@@ -56,17 +68,36 @@ class Given:
 
         torch.manual_seed(0)
         self.kernels, self.rows, self.columns = kernels, rows, columns
-        self.x, self.gradient, self.other = (
-            torch.randn(rows, columns, device="cuda", dtype=torch.bfloat16) for _ in range(3)
-        )
-        self.weight, self.bias = (torch.randn(columns, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-        self.labels = torch.randint(0, columns, (rows,), device="cuda")
+
+    x = cached_property(lambda self: self.drawn(self.rows, self.columns))
+    gradient = cached_property(lambda self: self.drawn(self.rows, self.columns))
+    other = cached_property(lambda self: self.drawn(self.rows, self.columns))
+    weight = cached_property(lambda self: self.drawn(self.columns))
+    bias = cached_property(lambda self: self.drawn(self.columns))
+
+    @cached_property
+    def labels(self) -> Any:
+        """A column for each row."""
+        import torch
+
+        return torch.randint(0, self.columns, (self.rows,), device=DEVICE)
+
+    @cached_property
+    def logits(self) -> Any:
+        """Of f32, a few of which have most of the mass."""
+        return 4 * self.drawn(self.rows, self.columns, dtype="float32")
+
+    def drawn(self, *shape: int, dtype: str = "bfloat16") -> Any:
+        """Normal numbers."""
+        import torch
+
+        return torch.randn(shape, device=DEVICE, dtype=getattr(torch, dtype))
 
     def empty(self, *shape: int, dtype: str = "bfloat16") -> Any:
         """An array of the rows' shape, or of another one."""
         import torch
 
-        return torch.empty(shape or (self.rows, self.columns), device="cuda", dtype=getattr(torch, dtype))
+        return torch.empty(shape or (self.rows, self.columns), device=DEVICE, dtype=getattr(torch, dtype))
 
     def of_rows(self) -> Any:
         """A number of f32 for each row."""
@@ -220,7 +251,7 @@ def cross_entropy(g: Given) -> dict[str, Callable[[], Any]]:
     def formula() -> Any:
         values = x.float()
         whole = torch.logsumexp(values, 1)
-        own = torch.arange(g.columns, device="cuda") == labels[:, None]
+        own = torch.arange(g.columns, device=DEVICE) == labels[:, None]
         gradient = (torch.exp(values - whole[:, None]) - own.float()) * scale
         return gradient.to(x.dtype), whole - values.gather(1, labels[:, None])[:, 0]
 
@@ -247,10 +278,10 @@ def rope(g: Given) -> dict[str, Callable[[], Any]]:
     import torch
 
     x, y = g.x.view(g.rows, HEADS, SIZE), g.empty(g.rows, HEADS, SIZE)
-    exponents = torch.arange(SIZE // 2, device="cuda") / (SIZE // 2)
-    angles = torch.arange(g.rows, device="cuda")[:, None] * 10_000.0**-exponents
+    exponents = torch.arange(SIZE // 2, device=DEVICE) / (SIZE // 2)
+    angles = torch.arange(g.rows, device=DEVICE)[:, None] * 10_000.0**-exponents
     cosine, sine = angles.cos(), angles.sin()
-    positions = torch.arange(g.rows, device="cuda", dtype=torch.int32)
+    positions = torch.arange(g.rows, device=DEVICE, dtype=torch.int32)
 
     def formula() -> Any:
         a, b = x.float().chunk(2, dim=2)
@@ -300,14 +331,53 @@ def swiglu_gradient(g: Given) -> dict[str, Callable[[], Any]]:
     }
 
 
+def sampling(g: Given) -> dict[str, Callable[[], Any]]:
+    """Tokens by top-k and top-p together, of the probabilities of all tokens."""
+    import torch
+
+    logits, tokens = g.logits, g.empty(g.rows, dtype="int32")
+    many = torch.full((g.rows,), TOP_K, device=DEVICE, dtype=torch.int32)
+    ones, mass = (torch.full((g.rows,), n, device=DEVICE) for n in (1.0, TOP_P))
+
+    def formula() -> Any:
+        _, which = logits.topk(TOP_K, dim=1)
+        share = torch.softmax(logits, dim=1).gather(1, which)
+        kept = torch.where(share.cumsum(1) - share < TOP_P, share, 0.0)
+        noise = torch.empty_like(kept).exponential_()
+        return (which.gather(1, (kept / noise).argmax(1, keepdim=True))[:, 0],)
+
+    def flashinfer() -> Any:
+        module = import_module("flashinfer.sampling")
+        return module.top_k_top_p_sampling_from_logits(logits, TOP_K, TOP_P, filter_apply_order="joint")
+
+    return {
+        "ours": launched(g.kernels["sampling"], (logits, ones, many, mass, 7, 0, tokens), tokens),
+        "torch": compiled(formula),
+        "flashinfer": flashinfer,
+    }
+
+
+def tokens_outside(g: Given, tokens: Any) -> float:
+    """The share of tokens outside of the set by top-k and top-p, but for one whose mass before it rounds to TOP_P."""
+    import torch
+
+    share = torch.softmax(g.logits.double(), dim=1)
+    own = share.gather(1, tokens.long()[:, None])
+    above = share > own
+    outside = (above.sum(1) >= TOP_K) | ((share * above).sum(1) > TOP_P + 1e-5)
+    if outside.any():
+        raise harness.WrongResultError(f"{int(outside.sum())} of {len(tokens)} tokens are outside of their set")
+    return 0.0
+
+
 def _built(name: str, **others: str) -> Callable[[int], dict[str, Any]]:
     """Kernels of an example's families in bf16, with parameters written as text: `norm[T, N, False, T]`."""
     module = others.pop("module", name)
 
     def build(columns: int) -> dict[str, Any]:
-        from lego_mlir import bf16, f8e4m3fn
+        from lego_mlir import bf16, f8e4m3fn, f32
 
-        names = vars(import_module(module)) | {"T": bf16, "F8": f8e4m3fn, "N": columns}
+        names = vars(import_module(module)) | {"T": bf16, "F8": f8e4m3fn, "F32": f32, "N": columns}
         return {kernel: eval(text, names) for kernel, text in others.items()}
 
     return build
@@ -340,6 +410,14 @@ KERNELS: Final = {
     "swiglu": RowKernel(_built("swiglu", swiglu="swiglu[T, N]"), swiglu, 6, (14_336, 11_008)),
     "swiglu_gradient": RowKernel(
         _built("swiglu", swiglu_gradient="swiglu_gradient[T, N]"), swiglu_gradient, 10, (14_336, 11_008)
+    ),
+    "sampling": RowKernel(
+        _built("sampling", sampling="sampling[F32, N]"),
+        sampling,
+        moved=4,
+        columns=(32_000, 128_256),
+        rows=(1, 16, 64, 256),
+        check=tokens_outside,
     ),
 }  # fmt: skip
 
@@ -415,15 +493,16 @@ def drawing() -> Callable[[random.Random], harness.Case]:
 
     def drawn(generator: random.Random) -> harness.Case:
         name = next(names)
-        listed = KERNELS[name].columns
+        listed, rows = KERNELS[name].columns, KERNELS[name].rows
         columns = 8 * round(math.exp(generator.uniform(math.log(min(listed)), math.log(max(listed)))) / 8)
-        return name, (rows_for(columns), columns)
+        return name, (generator.choice(rows) if rows else rows_for(columns), columns)
 
     return drawn
 
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for name, (_, columns) in cases:
+        shutil.rmtree(folder / f"{name}-{columns}", ignore_errors=True)  # of an example that has changed
         for kernel, made in KERNELS[name].build(columns).items():
             mlir_kernels.keep_cubin(folder / f"{name}-{columns}" / kernel, made, TARGET)
 
@@ -436,7 +515,7 @@ def timed(folder: Path, name: str, size: tuple[int, int]) -> list[harness.Conten
     places = (folder / f"{name}-{columns}").iterdir()
     given = Given({p.name: mlir_kernels.kept_kernel(next(p.glob("*.cubin"))) for p in places}, rows, columns)
     runs, expected, found = KERNELS[name].call(given), None, []
-    for kernel in sorted(runs, key=("torch", "ours", "liger", "quack").index):  # the others are compared with PyTorch's
+    for kernel in sorted(runs, key=["torch", "ours", *RIVALS].index):  # the others are compared with PyTorch's
         try:
             results = runs[kernel]()
         except Exception as error:  # not installed, or a size that it refuses
@@ -445,7 +524,10 @@ def timed(folder: Path, name: str, size: tuple[int, int]) -> list[harness.Conten
         results = results if isinstance(results, tuple) else (results,)
         expected = [result.clone() for result in results] if expected is None else expected
         what = f"{kernel} {name} {rows} x {columns}"
-        error = max(harness.require_close(*pair, TOLERANCE, what) for pair in zip(results, expected, strict=False))
+        if check := KERNELS[name].check:
+            error = check(given, *results)
+        else:
+            error = max(harness.require_close(*pair, TOLERANCE, what) for pair in zip(results, expected, strict=False))
         moved = KERNELS[name].moved * rows * columns
         found.append(harness.contender(runs[kernel], kernel=kernel, error=error, bytes=moved))
     return found
@@ -471,7 +553,7 @@ def table() -> None:
 
 
 BENCHMARK = runner.Benchmark(
-    NAME, [(name, (rows_for(n), n)) for name, kernel in KERNELS.items() for n in kernel.columns], timed, table, render,
+    NAME, [(name, size) for name, kernel in KERNELS.items() for size in kernel.sizes()], timed, table, render,
     target=TARGET, draw=drawing(), protocol=harness.Protocol(patience_ms=400),
 )  # fmt: skip
 
