@@ -40,7 +40,7 @@ def modules():
 
 
 def test_every_example_has_sizes():
-    assert {path.stem for path in FOLDER.glob("*.py")} == {*SIZES, "row_parts"}
+    assert {path.stem for path in FOLDER.glob("*.py")} == {*SIZES, "row_parts", "torch_operators"}
 
 
 @pytest.mark.parametrize(("name", "sizes"), CASES, ids=str)
