@@ -34,6 +34,7 @@ COLUMNS: Final = (4096, 16_384, 32_768, 131_072, 262_144)
 HEADS, QUERIES, SIZE = 32, 24, 128  # of a token of `rope`: a row of 4096 elements
 RIVALS: Final = {"torch": "torch.compile", "liger": "Liger", "quack": "QuACK", "flashinfer": "FlashInfer"}
 TOP_K, TOP_P = 50, 0.9
+CHOSEN, TILE = 8, 64  # experts of a token; choices of a tile
 TOLERANCE: Final = 0.02  # of the largest value: results are rounded to bf16, some intermediates of others too
 OPTIONAL: Final = ("residual", "bias", "sums", "mean", "scales")
 
@@ -44,7 +45,8 @@ sys.path.insert(0, str(harness.BENCH.parent / "examples" / NAME))
 class RowKernel:
     """A kernel of rows: `build` makes those of N columns, by name; `call` its launches and rivals on the GPU.
 
-    `moved` counts the arrays of M x N elements that are read or written, in bytes for an element.
+    `moved` counts the arrays of M x N elements that are read or written, in bytes for an element; 0 where the memory's
+    rate says nothing.
     """
 
     build: Callable[[int], dict[str, Any]]
@@ -370,9 +372,58 @@ def tokens_outside(g: Given, tokens: Any) -> float:
     return 0.0
 
 
-def _built(name: str, **others: str) -> Callable[[int], dict[str, Any]]:
+def top_experts(g: Given) -> dict[str, Callable[[], Any]]:
+    """The best experts of tokens, and their weights, which add up to 1."""
+    import torch
+
+    scores = g.logits
+    weights, which = (g.empty(g.rows, CHOSEN, dtype=dtype) for dtype in ("float32", "int32"))
+
+    def formula() -> Any:
+        best, experts = torch.softmax(scores, dim=1).topk(CHOSEN, dim=1)
+        return best / best.sum(1, keepdim=True), experts
+
+    ours = launched(g.kernels["top_experts"], (scores, weights, which), weights, which)
+    return {"ours": ours, "torch": compiled(formula)}
+
+
+def permutation(g: Given) -> dict[str, Callable[[], Any]]:
+    """Choices of `columns` experts in order, in tiles: their places, and the choice at each place."""
+    import torch
+
+    n, experts = g.rows, g.columns
+    choice = torch.randint(0, experts, (n,), device=DEVICE, dtype=torch.int32)
+    most, blocks = n + experts * (TILE - 1), -(-n // 2048)
+    counts, before = (g.empty(blocks, experts, dtype="int32") for _ in range(2))
+    numbers, starts, order, of_tile, places = (
+        g.empty(size, dtype="int32") for size in (experts, experts, most, most // TILE, n)
+    )
+    launches = [
+        g.kernels["count"].prepare(choice, counts),
+        g.kernels["add_up"].prepare(counts, before, numbers, starts, order, of_tile, N=n),
+        g.kernels["place"].prepare(choice, before, starts, order, places),
+    ]
+
+    def ours() -> Any:
+        for launch in launches:
+            launch()
+        return order, places
+
+    def formula() -> Any:
+        long, every = choice.long(), torch.arange(n, device=DEVICE)
+        numbers = torch.zeros(experts, device=DEVICE, dtype=torch.long).scatter_add_(0, long, torch.ones_like(long))
+        whole = (numbers + (TILE - 1)) // TILE * TILE
+        by_expert = torch.argsort(choice, stable=True)
+        shift = (whole.cumsum(0) - whole) - (numbers.cumsum(0) - numbers)
+        at = every + shift[long[by_expert]]
+        order = torch.full((most,), n, device=DEVICE).scatter_(0, at, by_expert)
+        return order.int(), torch.empty_like(at).scatter_(0, by_expert, at).int()
+
+    return {"ours": ours, "torch": compiled(formula)}
+
+
+def _built(module: str, **others: str) -> Callable[[int], dict[str, Any]]:
     """Kernels of an example's families in bf16, with parameters written as text: `norm[T, N, False, T]`."""
-    module = others.pop("module", name)
 
     def build(columns: int) -> dict[str, Any]:
         from lego_mlir import bf16, f8e4m3fn, f32
@@ -381,6 +432,9 @@ def _built(name: str, **others: str) -> Callable[[int], dict[str, Any]]:
         return {kernel: eval(text, names) for kernel, text in others.items()}
 
     return build
+
+
+PASSES: Final = ("count", "add_up", "place")
 
 
 def _norm(centred: bool, result: str, *kept: str) -> Callable[[int], dict[str, Any]]:
@@ -418,6 +472,16 @@ KERNELS: Final = {
         columns=(32_000, 128_256),
         rows=(1, 16, 64, 256),
         check=tokens_outside,
+    ),
+    "top_experts": RowKernel(
+        _built("routing", top_experts=f"top_experts[F32, N, {CHOSEN}, True]"), top_experts, 0, (8, 64, 256), (65_536,)
+    ),
+    "permutation": RowKernel(
+        _built("routing", **{name: f"permutation(N, {TILE}).steps[{k}].kernel" for k, name in enumerate(PASSES)}),
+        permutation,
+        moved=0,
+        columns=(8, 64, 256),
+        rows=(1 << 12, 1 << 19),
     ),
 }  # fmt: skip
 
@@ -541,9 +605,9 @@ def table() -> None:
         relative = {rival: rows[rival]["ms"] / ours for rival in RIVALS if rival in rows}
         for rival, ratio in relative.items():
             ratios[rival].append(ratio)
-        share = rows["ours"]["bytes"] / (ours * 1e-3) / PEAK
+        share = f"{rows['ours']['bytes'] / (ours * 1e-3) / PEAK:.3f}" if rows["ours"]["bytes"] else ""
         others = [f"{relative[rival]:.2f}" if rival in relative else "" for rival in RIVALS]
-        cells.append([f"`{name}`", size.replace("x", " x "), f"{1000 * ours:.1f}", f"{share:.3f}", *others])
+        cells.append([f"`{name}`", size.replace("x", " x "), f"{1000 * ours:.1f}", share, *others])
     means = [f"{geometric_mean(found):.2f}" if found else "" for found in ratios.values()]
     cells.append(["geometric mean", "", "", "", *means])
     heads = ["kernel|rows x columns|us|of the peak", *(f"{rival} / ours" for rival in RIVALS.values())]

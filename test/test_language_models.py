@@ -65,6 +65,11 @@ def test_a_row_that_no_cluster_holds_is_refused(modules):
         modules.row_parts.parts_of((1 << 18) + 1)
 
 
+def test_more_experts_than_threads_are_refused(modules):
+    with pytest.raises(ValueError, match="permutation has a thread for each expert: at most 256, got 257"):
+        modules.routing.permutation(257, 16)
+
+
 @pytest.mark.parametrize(
     ("temperature", "top_k", "top_p"), [(1.0, 50, 1.0), (1.0, 8, 1.0), (0.7, 50, 0.8), (1.3, 20, 0.9)]
 )

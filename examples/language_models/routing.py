@@ -56,7 +56,9 @@ def top_experts(T, E, K, among_chosen):
 
 @cache
 def permutation(E, tile):
-    """The order of choices of at most 256 experts, in tiles of so many places."""
+    """The order of choices of E experts, in tiles of so many places. Raises ValueError for more than 256 experts."""
+    if E > THREADS:
+        raise ValueError(f"permutation has a thread for each expert: at most {THREADS}, got {E}")
     most = N + E * (tile - 1)  # places
     choices, of_blocks = lego.Tensor(i32, Row(N), range=(0, E)), lego.Tensor(i32, Row(BLOCKS, E))
     of_experts = lego.Tensor(i32, Row(E))

@@ -80,6 +80,7 @@ def test_the_benchmark_compares_what_computes_the_same(name, monkeypatch):
     monkeypatch.setattr(language_models, "DEVICE", "cpu")
     monkeypatch.setattr(language_models, "compiled", lambda function: function)
     kernel = language_models.KERNELS[name]
-    runs = kernel.call(language_models.Given(kernel.build(4096), 3, 4096))
+    columns = kernel.columns[-1] if max(kernel.columns) <= 256 else 4096
+    runs = kernel.call(language_models.Given(kernel.build(columns), 3, columns))
     for one, other in zip(runs["ours"](), runs["torch"](), strict=True):
         torch.testing.assert_close(one.float(), other.float(), rtol=0.2 if "f8" in name else 1e-2, atol=1e-2)
