@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parents[1] / "examples" / "language_models"
 SIZES = {
     "cross_entropy": [{"M": 1}, {"M": 2}],
     "norms": [{"M": 2}],
-    "norm_gradients": [{"M": 1, "G": 1, "C": 300}, {"M": 5, "G": 3, "C": 1}],
+    "norm_gradients": [{"M": 1, "G": 1, "C": 300}, {"M": 21, "G": 2, "C": 1}],
     "routing": [{"M": 1, "N": 1}, {"M": 6, "N": 5000}, {"M": 1, "N": 34_000}],
     "sampling": [{"B": 1}, {"B": 4}],
     "rope": [{"S": 1, "P": 1}, {"S": 3, "P": 50}],

@@ -10,7 +10,7 @@ lego-mlir run examples/language_models/cross_entropy.py --size M=3
 import math
 
 import numpy as np
-from row_parts import WIDTH, parts_of
+from row_parts import WIDTH, parts_of, powers_of
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f32, i32, i64
@@ -58,22 +58,20 @@ def cross_entropy(T, N, in_place):
         with lego.when((label >= 0) & (label < N)):
             own.set(logits[r, label].to(f32))  # before the barriers of the sums, and so before any gradient
         values = lego.load(logits, tile, at=(r, first), other=-math.inf).to(f32)
-        most = lego.cluster_reduce(values.max(0), "max")
-        powers = lego.exp(values - most)
-        total = lego.cluster_reduce(powers.sum(0))
+        powers, share, most, total = powers_of(values)
         whole = lego.log(total) + most
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
             losses[r] = lego.where(label >= 0, whole - own.get(), 0.0)
-        return r, first, label, powers, total, whole
+        return r, first, label, powers, share / total, whole
 
     if in_place:
 
         @row.kernel(M)
         def kernel(logits: rows, labels: LABELS, losses: LOSSES, scale: f32):
-            r, first, label, powers, total, _ = losses_and_powers(logits, labels, losses)
+            r, first, label, powers, share, _ = losses_and_powers(logits, labels, losses)
             factor = lego.where(label >= 0, scale, 0.0)
             own = lego.arange(tile) == i32(label - first)
-            found = powers * (factor / total) - lego.where(own, factor, 0.0)
+            found = powers * (factor * share) - lego.where(own, factor, 0.0)
             found.to(T).store(logits, at=(r, first))
             lego.cluster_barrier()
 
@@ -121,5 +119,5 @@ def cross_entropy_gradient(T, N):
     return kernel
 
 
-in_place_of_cluster, in_place_of_block = cross_entropy[bf16, 32_000, True], cross_entropy[f32, 1001, True]
+in_place_of_cluster, in_place_of_block = cross_entropy[bf16, 33_000, True], cross_entropy[f32, 1001, True]
 losses, gradient = cross_entropy[bf16, 1001, False], cross_entropy_gradient[bf16, 5000]

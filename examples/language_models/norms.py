@@ -41,13 +41,18 @@ def norm(T, N, centred, R):
         if residual is not None:
             values = values + lego.load(residual, tile, at=(r, first)).to(f32)
             values.to(T).store(sums, at=(r, first))
-        middle = f32(0.0)
         if centred:
-            middle = lego.cluster_reduce(values.sum(0)) * (1 / N)
-            values = values - middle
+            count = f32(lego.minimum(N - first, row.part))
+            own = values.sum(0) / count
+            values = values - own
             if row.blocks * row.part != N:
                 values = lego.where(first + lego.arange(tile) < N, values, 0.0)
-        factor = lego.rsqrt(lego.cluster_reduce((values * values).sum(0)) * (1 / N) + EPSILON)
+            moments = lego.vector(count, own, (values * values).sum(0), 0.0)
+            _, middle, squares, _ = lego.cluster_reduce(moments, moments_of_both)
+            values = values + (own - middle) if row.blocks > 1 else values
+        else:
+            middle, squares = f32(0.0), lego.cluster_reduce((values * values).sum(0))
+        factor = lego.rsqrt(squares * (1 / N) + EPSILON)
         values = values * factor * lego.load(weight, tile, at=(first,)).to(f32)
         if bias is not None:
             values = values + lego.load(bias, tile, at=(first,)).to(f32)
@@ -79,6 +84,13 @@ def norm(T, N, centred, R):
     return kernel
 
 
+def moments_of_both(a, b):
+    """The number, mean and sum of squared differences of two parts (Chan, Golub, LeVeque, 1979)."""
+    count, apart = a[0] + b[0], b[1] - a[1]
+    share = b[0] / count
+    return lego.vector(count, a[1] + apart * share, a[2] + b[2] + apart * apart * a[0] * share, 0.0)
+
+
 rms_norm = norm[bf16, 4096, False, bf16].without("residual", "bias", "sums", "mean", "scales")
 added_rms_norm_f8 = norm[bf16, 5000, False, f8e4m3fn].without("bias", "mean")
-layer_norm = norm[bf16, 20_000, True, bf16].without("residual", "sums", "scales")
+layer_norm = norm[bf16, 33_000, True, bf16].without("residual", "sums", "scales")

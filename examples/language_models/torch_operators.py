@@ -64,7 +64,12 @@ def layer_norm(dtype, columns):
 def _norm(T, N, centred, added):
     of_centred, of_sums = (() if centred else ("bias", "mean")), (() if added else ("residual", "sums"))
     left = (() if centred else ("mean", "of_bias")) + (() if added else ("onward",))
-    gradient = lego.torch.op(norm_gradients.norm_gradient[T, N, centred].without(*left))
+    kind = T, N
+    if fused := N <= norm_gradients.FUSED:
+        gradient = lego.torch.op(norm_gradients.fused_gradient[kind].without(*left))
+    else:
+        gradient = lego.torch.op(norm_gradients.row_gradient[kind].without(*(set(left) - {"of_bias"})))
+        of_weights = lego.torch.op(norm_gradients.weight_gradient[kind].without(*(set(left) - {"onward"})))
     column_sums = lego.torch.op(norm_gradients.column_sums[T])
 
     def backward(gradients, inputs, results):
@@ -72,8 +77,12 @@ def _norm(T, N, centred, added):
         onward = []
         if added:
             x, onward = results[1], [rows(gradients[1])]
-        clusters = norm_gradients.clusters_for(x.shape[0], N)
-        of_x, *parts = gradient(rows(gradients[0]), *onward, x, weight, *statistics, G=clusters)
+        given, groups = rows(gradients[0]), norm_gradients.groups_for(x.shape[0], N)
+        if fused:
+            of_x, *parts = gradient(given, *onward, x, weight, *statistics, G=groups)
+        else:
+            of_x, parts = gradient(given, *onward, x, weight, *statistics), of_weights(given, x, *statistics, G=groups)
+            parts = parts if isinstance(parts, tuple) else (parts,)
         return of_x, *((of_x,) * added), *map(column_sums, parts)
 
     return lego.torch.op(norms.norm[T, N, centred, T].without("scales", *of_centred, *of_sums), backward=backward)

@@ -25,6 +25,7 @@ PTX ISA, "Cluster Dimension", "barrier.cluster", "mapa"; CUDA C++ Programming Gu
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from functools import reduce
 from math import prod
 from typing import Final, NoReturn
@@ -110,15 +111,16 @@ def cluster_barrier() -> None:
         tracer.append(MlirOperation((), name, (), (), tracer.here()))
 
 
-def cluster_reduce(value: Scalar, op: str = "add") -> Scalar:
+def cluster_reduce(value: Scalar, op: str | Callable[[Scalar, Scalar], Scalar] = "add") -> Scalar:
     """The values of the blocks of the cluster, or their vectors, combined in the order of their ranks, in every thread.
 
     A block's value is that of its first thread: reduce over the block before, by `lego.block_reduce` or a reduction of
-    a tile. It contains a barrier of the cluster, in loops two; put `lego.cluster_barrier()` behind the last one, since
-    the blocks read each other's memory. Without clusters it is the value. Raises TraceError where threads may skip it.
+    a tile. `op` is as in `lego.warp_reduce`, or an associative function of two values. It contains a barrier of the
+    cluster, in loops two; put `lego.cluster_barrier()` behind the last one, since the blocks read each other's memory.
+    Without clusters it is the value. Raises TraceError where threads may skip it.
     """
     tracer = current("lego.cluster_reduce")
-    combine = combining(tracer, "lego.cluster_reduce", value, op, vectors=True)
+    combine = op if callable(op) else combining(tracer, "lego.cluster_reduce", value, op, vectors=True)
     require_uniform(tracer, "lego.cluster_reduce")
     blocks = blocks_of_cluster(tracer)
     if blocks == 1:

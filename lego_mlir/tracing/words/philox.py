@@ -37,13 +37,13 @@ def philox(*counter: Operand, key: Sequence[Operand] = (0, 0)) -> Words:
             f"lego.philox takes one to four words of a counter and a key of two, got {len(counter)} and "
             f"{brief(repr(key))}"
         )
-    given = [word if isinstance(word, Scalar | PerElement) else u32(word) for word in (*counter, *key)]
+    given: list[Operand] = [word if isinstance(word, Scalar | PerElement) else u32(word) for word in (*counter, *key)]
     if any(word.dtype is not u32 for word in given):
         raise tracer.error(
             f"lego.philox takes words of u32, got {', '.join(str(w.dtype) for w in given)}; write .to(u32)"
         )
-    a, b, c, d, *first = (*given[: len(counter)], *[u32(0)] * (4 - len(counter)), *given[len(counter) :])
-    one, two = first
+    zeros: list[Operand] = [u32(0)] * (4 - len(counter))
+    a, b, c, d, one, two = [*given[: len(counter)], *zeros, *given[len(counter) :]]
     for _ in range(ROUNDS):
         (high, low), (upper, lower) = _product(FACTORS[0], a), _product(FACTORS[1], c)
         a, b, c, d = upper ^ b ^ one, lower, high ^ d ^ two, low
