@@ -616,18 +616,21 @@ def timed(folder: Path, name: str, size: tuple[int, int]) -> list[harness.Conten
 
 def table() -> None:
     """Our time, its share of the peak of memory, and the rivals' times over ours."""
-    results, cells, ratios = mlir_kernels.newest(NAME), [], {rival: [] for rival in RIVALS}
+    results, cells = mlir_kernels.newest(NAME), []
+    timed = {row["kernel"] for row in results["rows"]}
+    names = {rival: name for rival, name in RIVALS.items() if rival in timed}
+    ratios = {rival: [] for rival in names}
     for (name, size), rows in mlir_kernels.by_case(results).items():
         ours = rows["ours"]["ms"]
-        relative = {rival: rows[rival]["ms"] / ours for rival in RIVALS if rival in rows}
+        relative = {rival: rows[rival]["ms"] / ours for rival in names if rival in rows}
         for rival, ratio in relative.items():
             ratios[rival].append(ratio)
         share = f"{rows['ours']['bytes'] / (ours * 1e-3) / PEAK:.3f}" if rows["ours"]["bytes"] else ""
-        others = [f"{relative[rival]:.2f}" if rival in relative else "" for rival in RIVALS]
+        others = [f"{relative[rival]:.2f}" if rival in relative else "" for rival in names]
         cells.append([f"`{name}`", size.replace("x", " x "), f"{1000 * ours:.1f}", share, *others])
     means = [f"{geometric_mean(found):.2f}" if found else "" for found in ratios.values()]
     cells.append(["geometric mean", "", "", "", *means])
-    heads = ["kernel|rows x columns|us|of the peak", *(f"{rival} / ours" for rival in RIVALS.values())]
+    heads = ["kernel|rows x columns|us|of the peak", *(f"{rival} / ours" for rival in names.values())]
     known = mlir_kernels.circumstances(NAME, results, "torch", "triton")
     known += f", columns drawn by seed {results['seed']}" if "seed" in results else ""
     mlir_kernels.put_into(PAGE, NAME, f"{known}:\n\n", mlir_kernels.table("|".join(heads), cells))

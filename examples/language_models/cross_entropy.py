@@ -53,15 +53,15 @@ def cross_entropy(T, N, in_place):
     tile, rows = (row.part,), lego.Tensor(T, Row(M, N))
 
     def losses_and_powers(logits, labels, losses):
-        (r, first), own = row.place(), lego.register(f32, 0.0)
+        (r, first), found = row.place(), lego.register(f32, 0.0)
         label = lego.index(labels[r])
-        with lego.when((label >= 0) & (label < N)):
-            own.set(logits[r, label].to(f32))  # before the barriers of the sums, and so before any gradient
+        with lego.when((label >= first) & (label < lego.minimum(first + row.part, N))):
+            found.set(logits[r, label].to(f32))  # by its own block, before the barriers of the sums
         values = lego.load(logits, tile, at=(r, first), other=-math.inf).to(f32)
-        powers, share, most, total = powers_of(values)
+        powers, share, most, total, own = powers_of(values, found.get())
         whole = lego.log(total) + most
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
-            losses[r] = lego.where(label >= 0, whole - own.get(), 0.0)
+            losses[r] = lego.where(label >= 0, whole - own, 0.0)
         return r, first, label, powers, share / total, whole
 
     if in_place:

@@ -39,20 +39,21 @@ class RowParts:
         )
 
 
-def powers_of(values):
-    """exp(x - own) of a row's numbers x, by the block's maximum `own`, and three numbers of the row.
+def powers_of(values, beside=0.0):
+    """exp(x - own) of a row's numbers x, by the block's maximum `own`, and four numbers of the row.
 
-    These are the factor that makes exp(x - most) of them, the row's maximum `most`, and the sum of exp(x - most).
+    These are the factor that makes exp(x - most) of them, the row's maximum `most`, the sum of exp(x - most), and that
+    of the blocks' numbers `beside`.
     """
     own = lego.maximum(values.max(0), LEAST)
     powers = lego.exp(values - own)
-    most, total = lego.cluster_reduce(lego.vector(own, powers.sum(0)), _sums_of_powers)
-    return powers, lego.exp(own - most), most, total
+    most, total, sums, _ = lego.cluster_reduce(lego.vector(own, powers.sum(0), beside, 0.0), _of_both)
+    return powers, lego.exp(own - most), most, total, sums
 
 
-def _sums_of_powers(a, b):
+def _of_both(a, b):
     most = lego.maximum(a[0], b[0])
-    return lego.vector(most, a[1] * lego.exp(a[0] - most) + b[1] * lego.exp(b[0] - most))
+    return lego.vector(most, a[1] * lego.exp(a[0] - most) + b[1] * lego.exp(b[0] - most), a[2] + b[2], 0.0)
 
 
 def parts_of(columns, each=32, even=False):
