@@ -33,6 +33,7 @@ scheduled_products.table | scheduled-products | scheduled_products | products of
 scaled_products.table | scaled-products | scaled_products | f8 products with scales of blocks, against DeepGEMM
 second_week.table | second-week | second_week | the kernels of a second week against nvcc
 layout_free.table | layout-free | layout_free | kernels of TritonBench without a layout, against Triton
+language_models.table | language-models | language_models | rows of language models and sampling, against PyTorch
 random_tiles.table | layout-engine | random_tiles | random tile programs without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
 attention.spread_table | attention | attention_spread | attention with values spread over threads

@@ -17,15 +17,6 @@ from lego_mlir import Row, f32
 WIDTH = 4  # elements of an access: 16 bytes
 
 
-def over_cluster(blocks, value, combine):
-    """The numbers of the blocks combined, in every thread of the cluster."""
-    part = lego.shared(f32, Row(1))
-    with lego.when(lego.thread_id[0] < 1):
-        part[0] = value
-    lego.cluster_barrier()  # each block has written its part, and sees those of the others
-    return reduce(combine, (part.of_block(b)[0] for b in lego.unroll(blocks)))
-
-
 def build(M=6, N=8192, blocks=4, threads=256):
     part, step = N // blocks, WIDTH * threads  # the elements of a block, and of one access of its threads
 
@@ -35,9 +26,9 @@ def build(M=6, N=8192, blocks=4, threads=256):
         columns = [first + step * i for i in range(part // step)]
         loaded = [x.load(row, column, width=WIDTH) for column in columns]
         numbers = [v[k] for v in loaded for k in range(WIDTH)]
-        most = over_cluster(blocks, lego.block_reduce(reduce(lego.maximum, numbers), "max"), lego.maximum)
+        most = lego.cluster_reduce(lego.block_reduce(reduce(lego.maximum, numbers), "max"), "max")
         powers = [lego.exp(v - most) for v in numbers]
-        total = over_cluster(blocks, lego.block_reduce(sum(powers)), lambda a, b: a + b)
+        total = lego.cluster_reduce(lego.block_reduce(sum(powers)))
         for i, column in enumerate(columns):
             scaled = [p / total for p in powers[WIDTH * i : WIDTH * (i + 1)]]
             y.store(lego.vector(*scaled), row, column)

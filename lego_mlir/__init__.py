@@ -111,6 +111,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.clustered_blocks import block_in_cluster as block_in_cluster
     from lego_mlir.tracing.words.clustered_blocks import cluster_barrier as cluster_barrier
     from lego_mlir.tracing.words.clustered_blocks import cluster_rank as cluster_rank
+    from lego_mlir.tracing.words.clustered_blocks import cluster_reduce as cluster_reduce
     from lego_mlir.tracing.words.control import barrier as barrier
     from lego_mlir.tracing.words.control import block_dim as block_dim
     from lego_mlir.tracing.words.control import block_id as block_id

@@ -56,7 +56,9 @@ BUILT = {
 
 def examples():
     """The files of examples with kernels."""
-    return sorted(path for path in EXAMPLES.rglob("*.py") if re.search(r"lego\.kernel| = build\(", path.read_text()))
+    return sorted(
+        path for path in EXAMPLES.rglob("*.py") if re.search(r"lego\.(kernel|generic)| = build\(", path.read_text())
+    )
 
 
 def example(name):

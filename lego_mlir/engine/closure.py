@@ -21,6 +21,7 @@ from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     AlongTile,
     IndexedTile,
+    JoinTiles,
     LoadTile,
     MultiplyTiles,
     ScatterTile,
@@ -71,6 +72,10 @@ def candidates(
     for n in graph.chosen:
         if not found[n]:  # of no access, product or given layout: anchors of row-major order
             _close(graph, found, [(n, layout) for layout in _plain(graph, n)[:1]], None)
+    for n in graph.nodes:
+        if isinstance(n.operation, JoinTiles) and not any(backward(n, layout, graph.warps) for layout in found[n]):
+            pairs = anchors_along(n.shape, len(n.shape) - 1, graph.warps)  # a thread holds both of a pair
+            _close(graph, found, [(n, layout) for layout in pairs[:1]], None)
     return {n: list(layouts) for n, layouts in found.items()}
 
 

@@ -8,6 +8,8 @@
         total = part.of_block(0)[0] + ..         the parts of all blocks
         lego.cluster_barrier()                   no block ends while another one reads its memory
 
+`lego.cluster_reduce(v)` does so for one number of each block, up to the last barrier.
+
 A cluster is a box of blocks of the grid. `lego.block_in_cluster` is the place of the block in it, and
 `lego.cluster_rank` its number, x fastest; both are indices with known ranges, computed from the block's ids.
 `tile.of_block(rank)` is a shared tile in the memory of another block, and `ring[k].arrive(block=rank)` arrives at a
@@ -23,6 +25,7 @@ PTX ISA, "Cluster Dimension", "barrier.cluster", "mapa"; CUDA C++ Programming Gu
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from functools import reduce
 from math import prod
 from typing import Final, NoReturn
@@ -38,11 +41,12 @@ from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.trace.dtypes import index
 from lego_mlir.tracing.trace.trace import Buffer, FromIndex, MlirOperation, Value
 from lego_mlir.tracing.trace.tracer import Tracer, current
-from lego_mlir.tracing.words.control import Ids, barrier
+from lego_mlir.tracing.words.control import Ids, barrier, when
 from lego_mlir.tracing.words.places import Place
-from lego_mlir.tracing.words.reductions import require_uniform
-from lego_mlir.tracing.words.tensor import ElementAccess, View
-from lego_mlir.tracing.words.warps import ThreadNumber
+from lego_mlir.tracing.words.reductions import combining, require_uniform
+from lego_mlir.tracing.words.scalar import Scalar
+from lego_mlir.tracing.words.tensor import ElementAccess, View, declare_scratch
+from lego_mlir.tracing.words.warps import ThreadNumber, linear_thread
 
 ARRIVE: Final = "nvvm.cluster.arrive"
 WAIT: Final = "nvvm.cluster.wait"
@@ -105,6 +109,29 @@ def cluster_barrier() -> None:
         return
     for name in (ARRIVE, WAIT):
         tracer.append(MlirOperation((), name, (), (), tracer.here()))
+
+
+def cluster_reduce(value: Scalar, op: str | Callable[[Scalar, Scalar], Scalar] = "add") -> Scalar:
+    """The values of the blocks of the cluster, or their vectors, combined in the order of their ranks, in every thread.
+
+    A block's value is that of its first thread: reduce over the block before, by `lego.block_reduce` or a reduction of
+    a tile. `op` is as in `lego.warp_reduce`, or an associative function of two values. It contains a barrier of the
+    cluster, in loops two; put `lego.cluster_barrier()` behind the last one, since the blocks read each other's memory.
+    Without clusters it is the value. Raises TraceError where threads may skip it.
+    """
+    tracer = current("lego.cluster_reduce")
+    combine = op if callable(op) else combining(tracer, "lego.cluster_reduce", value, op, vectors=True)
+    require_uniform(tracer, "lego.cluster_reduce")
+    blocks = blocks_of_cluster(tracer)
+    if blocks == 1:
+        return value
+    part, _ = declare_scratch(tracer, value.dtype, value.width or 1)
+    if tracer.depth:
+        cluster_barrier()  # the previous iteration has been read
+    with when(linear_thread(tracer) < 1):
+        part.store(value, 0)
+    cluster_barrier()
+    return reduce(combine, (part.of_block(rank).load(0, width=value.width or 1) for rank in builtins.range(blocks)))
 
 
 class PeerTile(ElementAccess):

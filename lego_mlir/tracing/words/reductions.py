@@ -64,7 +64,7 @@ def warp_reduce(value: Scalar, op: str = "add", width: int = WARP) -> Scalar:
     lane.
     """
     tracer = current("lego.warp_reduce")
-    combine = _combining(tracer, "lego.warp_reduce", value, op)
+    combine = combining(tracer, "lego.warp_reduce", value, op)
     distances = _distances(tracer, "lego.warp_reduce", width)
     value = _kept(value)
     if _warps_are_full(tracer):
@@ -85,7 +85,7 @@ def warp_scan(value: Scalar, op: str = "add", *, exclusive: bool = False, width:
     The first lane of an exclusive scan has the neutral number: 0 for "add".
     """
     tracer = current("lego.warp_scan")
-    combine = _combining(tracer, "lego.warp_scan", value, op)
+    combine = combining(tracer, "lego.warp_scan", value, op)
     lane, value = warps.lane_id % width, _kept(value)
     for distance in _distances(tracer, "lego.warp_scan", width):
         other = warps.shuffle_up(value, distance, width)
@@ -99,7 +99,7 @@ def block_reduce(value: Scalar, op: str = "add") -> Scalar:
     Raises TraceError in a branch or loop that depends on the thread.
     """
     tracer = current("lego.block_reduce")
-    combine = _combining(tracer, "lego.block_reduce", value, op)
+    combine = combining(tracer, "lego.block_reduce", value, op)
     require_uniform(tracer, "lego.block_reduce")
     total = warp_reduce(value, op)
     parts = _Parts.stored(tracer, total, warps.lane_id < 1, combine)
@@ -117,7 +117,7 @@ def block_scan(value: Scalar, op: str = "add", *, exclusive: bool = False) -> Sc
     thread.
     """
     tracer = current("lego.block_scan")
-    combine = _combining(tracer, "lego.block_scan", value, op)
+    combine = combining(tracer, "lego.block_scan", value, op)
     require_uniform(tracer, "lego.block_scan")
     inclusive = warp_scan(value, op)
     thread = warps.linear_thread(tracer)
@@ -201,10 +201,11 @@ def _distances(tracer: Tracer, called: str, width: int) -> list[int]:
     return [1 << step for step in range(width.bit_length() - 1)]
 
 
-def _combining(tracer: Tracer, called: str, value: Operand, op: str) -> Combining:
+def combining(tracer: Tracer, called: str, value: Operand, op: str, *, vectors: bool = False) -> Combining:
+    """An operation by its word. Raises TraceError for another word, and for a value that it does not combine."""
     if not isinstance(value, Scalar):
         raise tracer.error(f"{called} takes data of a kernel, got {value!r}; convert an index, such as lego.i32(i)")
-    if value.width is not None or value.dtype.family == "bool":
+    if (value.width is not None and not vectors) or value.dtype.family == "bool":
         raise tracer.error(f"{called} takes one number of each thread, got {value!r}")
     if op not in OPERATIONS:
         raise tracer.error(

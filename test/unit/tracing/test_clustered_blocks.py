@@ -51,6 +51,57 @@ def test_planted_faults_are_found(planted, kind, words):
     assert found[0].place.file.endswith("cluster_kernels.py")
 
 
+def folded(op, turns, last=True):
+    """Each turn combines a number of each block of a cluster of three, and the next one depends on it."""
+
+    @lego.kernel(grid=6, block=THREADS, cluster=3)
+    def combined(x: lego.Tensor(f32, Row(6)), y: lego.Tensor(f32, Row(6))):
+        value = lego.register(f32, x[lego.block_id[0]])
+        left = lego.register(i32, turns)
+        going = lego.register(lego.i1, True)
+        with lego.while_(going):
+            value.set(lego.cluster_reduce(value.get() + f32(lego.cluster_rank), op))
+            left -= 1
+            going.set(left.get() > 0)
+        with lego.when(lego.thread_id[0] < 1):
+            y[lego.block_id[0]] = value.get()
+        if last:
+            lego.cluster_barrier()
+
+    return combined
+
+
+@pytest.mark.parametrize(("op", "fold"), [("add", np.sum), ("max", np.max), ("mul", np.prod)])
+@pytest.mark.parametrize("turns", [1, 3])
+@pytest.mark.parametrize("on", [run_kernel, lambda k, a: PtxRun("sm_90")(k, a, {})], ids=["interpreter", "ptx"])
+def test_numbers_of_blocks_are_combined(on, op, fold, turns):
+    arrays = {"x": np.arange(1, 7, dtype=np.float32), "y": np.zeros(6, np.float32)}
+    expected = arrays["x"].reshape(2, 3)
+    for _ in range(turns):
+        expected = np.repeat(fold(expected + np.arange(3), axis=1, keepdims=True), 3, axis=1)
+    report = on(folded(op, turns), arrays)
+    assert report.faults == []
+    np.testing.assert_allclose(arrays["y"], expected.reshape(-1), rtol=1e-6)
+
+
+def test_vectors_of_blocks_are_combined():
+    @lego.kernel(grid=4, block=32, cluster=2)
+    def added(x: lego.Tensor(f32, Row(4, 4)), y: lego.Tensor(f32, Row(4, 4))):
+        total = lego.cluster_reduce(x.load(lego.block_id[0], 0, width=4))
+        with lego.when(lego.thread_id[0] < 1):
+            y.store(total, lego.block_id[0], 0)
+        lego.cluster_barrier()
+
+    x = np.arange(16, dtype=np.float32).reshape(4, 4)
+    found = added(x, check=True)
+    np.testing.assert_array_equal(found, x.reshape(2, 2, 4).sum(1).repeat(2, axis=0))
+
+
+def test_a_block_that_ends_before_its_number_is_read_is_found():
+    arrays = {"x": np.ones(6, np.float32), "y": np.zeros(6, np.float32)}
+    assert {fault.kind for fault in run_kernel(folded("add", 1, last=False), arrays).faults} == {Kind.ENDED}
+
+
 def test_a_block_that_has_ended_has_no_memory():
     @lego.kernel(grid=2, block=32, cluster=2)
     def late(y: lego.Tensor(f32, Row(64))):

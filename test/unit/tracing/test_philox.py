@@ -34,6 +34,24 @@ def test_known_words(given, run):
     np.testing.assert_array_equal(found, np.tile(np.array(KNOWN[given], np.uint32), (32, 1)))
 
 
+@pytest.mark.parametrize("columns", [2048, 2046, 2045])  # of rows whose accesses take 4, 2 or 1 words
+def test_a_tile_of_counters_gives_tiles_of_words(columns):
+    @lego.kernel(grid=1, block=128)
+    def words(y: lego.Tensor(u32, Row(2, columns))):
+        a, b, c, d = lego.philox(lego.arange((512,)).to(u32), 7, key=(3, 0))
+        a.join(c).join(b.join(d)).reshape(2048).store(y, at=(1, 0))
+
+    @lego.kernel(grid=1, block=128)
+    def one_by_one(y: lego.Tensor(u32, Row(512, 4))):
+        for number in lego.range(lego.thread_id[0], 512, 128):
+            for k, word in enumerate(lego.philox(number, 7, key=(3, 0))):
+                y[number, k] = word
+
+    found = words(np.zeros((2, columns), np.uint32), check=True)
+    expected = one_by_one(np.zeros((512, 4), np.uint32), check=True)
+    np.testing.assert_array_equal(found[1], expected.reshape(-1)[:columns])
+
+
 def test_a_short_counter_is_filled_with_zeros_and_takes_indices():
     @lego.kernel(grid=1, block=32)
     def words(y: lego.Tensor(u32, Row(32))):
