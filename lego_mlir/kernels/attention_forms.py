@@ -42,8 +42,6 @@ PAGED_ROWS: Final = 16
 """Queries of a tile of a paged kernel: the rows of `mma.sync`."""
 PAGED_BYTES: Final = 112 * 1024
 """Shared memory of a block for tiles and results, where two blocks fit a multiprocessor of 228 KB."""
-PARTS: Final = 4
-"""Parts of keys that are wanted for each multiprocessor."""
 LOG2_E: Final = math.log2(math.e)
 
 
@@ -153,9 +151,13 @@ class PagedForm:
 
 
 def blocks_of_heads(form: PagedForm, batch: int, heads: int, multiprocessors: int) -> int:
-    """The blocks of a head of keys, whatever the lengths: some parts for all that run at once, and one a sequence."""
-    tiles = -(-form.queries * form.group // PAGED_ROWS)
-    return batch + -(-PARTS * multiprocessors // (heads * tiles))
+    """The blocks of a head of keys, whatever the lengths: one a sequence, and as many as parts are wanted.
+
+    These are all that run at once, or twice as many where sequences and heads alone are half of them.
+    """
+    tiles = heads * -(-form.queries * form.group // PAGED_ROWS)
+    at_once = 2 * multiprocessors
+    return batch + -(-at_once * (1 + (2 * batch * tiles > at_once)) // tiles)
 
 
 def is_positive(scale: object) -> bool:

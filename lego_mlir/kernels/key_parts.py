@@ -1,7 +1,7 @@
 """The keys of sequences in equal parts, one for a block: which part a block has, and how parts are combined.
 
-With S parts wanted in all, a sequence has ceil(length / share) equal parts, share = ceil(sum of lengths / S), and at
-least one; for B sequences S + B blocks suffice whatever the lengths. They find their parts by a scan over the lengths:
+With S parts wanted in all, a sequence has length / share equal parts, rounded to the nearest number from 1 on, where
+share = ceil(sum of lengths / S); for B sequences S + B blocks suffice whatever the lengths. A scan tells which is whose:
 
     lengths   700  90  260     S = 4     share = 263     parts   3  1  1     blocks   0 1 2 | 3 | 4 | without a part ..
 
@@ -20,9 +20,12 @@ from typing import Final
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
 from lego_mlir.aliases import Operand
+from lego_mlir.hardware.limits import WARP
 
 TOGETHER: Final = 8
 """Parts whose loads are under way together."""
+LOADS: Final = 4
+"""Lengths that a lane loads together."""
 LEAST: Final = 256
 """Keys of a part, where its sequence has several."""
 LOWEST: Final = -1e30
@@ -62,36 +65,38 @@ class KeyPart:
         return self.plan[0] == last
 
 
-def part_of_block(
-    lengths: Operand, number: Operand, count: Operand, blocks: Operand, step: int, threads: int
-) -> KeyPart:
-    """The part of the block with this number, of `blocks` for `count` sequences; parts are multiples of `step` keys."""
-    t, plan = lego.thread_id[0], lego.shared(i32, Row(4), "plan")
-    own = lego.register(i32, 0)
-    for b in lego.range(t, count, threads):
-        own += lengths[b]
-    keys = lego.index(lego.block_reduce(own.get()), range=(0, 2**30))
-    share = lego.maximum(lego.cdiv(keys, lego.maximum(blocks - count, 1)), LEAST)
-    with lego.when(t < 1):
-        for k, value in enumerate((0, 0, lego.i32(number), 1)):
-            plan[k] = value
+def part_of_block(lengths: Operand, number: Operand, count: Operand, blocks: Operand, step: int) -> KeyPart:
+    """The part of the block with this number, of `blocks` for `count` sequences; parts are multiples of `step` keys.
+
+    The first warp finds it, a sequence in each lane.
+    """
+    plan, number_, lane = lego.shared(i32, Row(5), "plan"), lego.i32(number), lego.lane_id
+    with lego.when(lego.warp_id == 0):
+        own = lego.register(i32, 0)
+        for turn in lego.range(0, count, WARP * LOADS):
+            for k in lego.unroll(LOADS):
+                own += lengths.halo("zero")[turn + k * WARP + lane]
+        wanted = lego.i32(lego.maximum(blocks - count, 1))
+        share = lego.maximum((lego.warp_reduce(own.get()) + wanted - 1) // wanted, LEAST)
+        with lego.when(lane < 5):
+            plan[lane] = lego.where(lane == 4, 1, lego.where(lane == 2, number_, 0))
+        lego.warp_sync()
+        begun = lego.register(i32, 0)
+        for turn in lego.range(0, count, WARP):
+            length = lengths.halo("zero")[turn + lane]
+            parts = lego.where(turn + lane < count, lego.maximum((length + share // 2) // share, 1), 0)
+            end = lego.warp_scan(parts) + begun.get()
+            first = end - parts
+            with lego.when((first <= number_) & (number_ < end)):
+                for k, value in enumerate((1, lego.i32(turn + lane), first, length, parts)):
+                    plan[k] = value
+            begun.set(lego.shuffle(end, WARP - 1))
     lego.barrier()
-    begun = lego.register(i32, 0)
-    for turn in lego.range(lego.cdiv(count, threads)):
-        b, parts = turn * threads + t, lego.register(i32, 0)
-        with lego.when(b < count):
-            parts.set(lego.i32(lego.maximum(lego.cdiv(lego.index(lengths[b]), share), 1)))
-        first = lego.block_scan(parts.get(), exclusive=True) + begun.get()
-        with lego.when((first <= lego.i32(number)) & (lego.i32(number) < first + parts.get())):
-            for k, value in enumerate((1, lego.i32(b), first, parts.get())):
-                plan[k] = value
-        begun += lego.block_reduce(parts.get())
-    lego.barrier()
-    mine, before = lego.index(plan[1], range=(0, count)), lego.index(plan[2], range=(0, number + 1))
-    length, several = lego.index(lengths[mine]), lego.index(plan[3], range=(1, 2**30))
+    b, before = lego.index(plan[1], range=(0, count)), lego.index(plan[2], range=(0, number + 1))
+    length, several = lego.index(plan[3], range=(0, 2**30)), lego.index(plan[4], range=(1, 2**30))
     size = lego.cdiv(lego.cdiv(length, several), step) * step
     begin = (number - before) * size
-    return KeyPart(plan, plan[0], mine, before, length, several, begin, lego.minimum(length, begin + size))
+    return KeyPart(plan, plan[0], b, before, length, several, begin, lego.minimum(length, begin + size))
 
 
 def combined(first: Operand, count: Operand, read: Callable[[Operand], Found], width: int) -> Found:

@@ -66,7 +66,7 @@ def build(form: PagedForm | None = None) -> Kernel:
         queries = QueryTile(form, place // tiles, place % tiles * ROWS)
         rings = [lego.shared(form.dtype, staged(form.keys, D, WARPS * form.stages), f"ring_{name}") for name in "kv"]
         found, logs = lego.shared(f32, Row(WARPS, rows, D), "found"), lego.shared(f32, Row(WARPS, rows), "logs")
-        part = part_of_block(lengths, number, B, U, keys_of_step, threads)
+        part = part_of_block(lengths, number, B, U, keys_of_step)
         with lego.warps(0, WARPS, groups=WARPS), lego.when(part.exists == 1):
             x = queries.load(q, part.b, operand)
             zeros = lego.zeros(f32, (ROWS, form.keys))
