@@ -11,6 +11,6 @@ Sections:
   `scaled_products`, `scaled_parts`, `grouped_products`, `grouped_depths`, `role_products`, `built_products`
 - parts of K: `split_k`, `cluster_k`, `added_parts`
 - epilogues: `epilogues`, `fused_epilogues`
-- attention: `attention_forms`, `attention_tiles`, `fused_attention`, `packed_attention`, `paged_attention`, `key_parts`,
-  `attention_gradients`, `added_gradients`, `packed_gradients`
+- attention: `attention_forms`, `attention_tiles`, `fused_attention`, `packed_attention`, `attention_gradients`,
+  `added_gradients`, `packed_gradients`, `paged_attention`, `key_parts`
 """

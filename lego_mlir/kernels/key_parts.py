@@ -1,7 +1,7 @@
 """The keys of sequences in equal parts, one for a block: which part a block has, and how parts are combined.
 
 With S parts wanted in all, a sequence has length / share equal parts, rounded to the nearest number from 1 on, where
-share = ceil(sum of lengths / S); for B sequences S + B blocks suffice whatever the lengths. A scan tells which is whose:
+share = ceil(sum of lengths / S); S + B blocks suffice for B sequences of any lengths. A scan tells which is whose:
 
     lengths   700  90  260     S = 4     share = 263     parts   3  1  1     blocks   0 1 2 | 3 | 4 | without a part ..
 

@@ -1,10 +1,15 @@
 """`lego_mlir.attention_paged` on arrays: in the interpreter and by NumPy, without a GPU, and what it refuses."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
+from product_device import run_launch
 
 import lego_mlir
 from lego_mlir.errors import UsageError
+from lego_mlir.runtime import driver, first_calls, paged_attention_calls
 
 PAGES, PAGE, SHARED, FEATURES = 12, 64, 1, 64
 LENGTHS = np.array([300, 0], np.int32)
@@ -53,6 +58,25 @@ def test_heads_before_positions_and_queries_in_other_orders():
 def test_no_pages():
     q, keys, values, table, lengths = given()
     assert not lego_mlir.attention_paged(q, keys[:0], values[:0], table, lengths * 0).any()
+
+
+def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
+    """Each call is one launch, on a grid that does not depend on the lengths; the second finds the first's counters."""
+    machine, arrays = Machine().plug_in(monkeypatch), given()
+    OwnLibrary(monkeypatch)
+    monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())
+    form = paged_attention_calls._form(arrays, 0.25)
+    kernel = paged_attention_calls._calls_of(form).kernel
+    text = SimpleNamespace(sources=(kernel,), stage=lambda name: kernel.mlir())
+    machine.kernels["paged_attention"] = lambda parameters, grid: run_launch(text, "paged_attention", parameters, grid)
+    on_device = [own(x) for x in arrays]
+    for lengths in (LENGTHS, np.array([300, 290], np.int32)):
+        on_device[-1][...] = lengths
+        found = lego_mlir.attention_paged(*on_device, scale=0.25)
+        np.testing.assert_allclose(np.asarray(found), expected(*arrays[:-1], lengths, 0.25), atol=4e-3)
+    first, second = (launch[:2] for launch in machine.launches)
+    assert first == second and first[0] == "paged_attention"
+    driver.driver.cache_clear()
 
 
 @pytest.mark.parametrize(("change", "words"), [
