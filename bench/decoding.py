@@ -2,6 +2,7 @@
 
     python bench/decoding.py render [WORD ..]    `kernels.paged_attention` by its forms; no GPU
     python bench/decoding.py time [WORD ..]      a step of a batch: values against PyTorch, then times
+    python bench/decoding.py table               the table of docs/results/attention.md
 
 A case is batch, positions, `even` or `drawn` lengths, query heads, heads of keys, features, positions of a page and
 queries of a sequence. Drawn lengths are uniform from 1 to the positions, by a seed of the case. Caches are
@@ -18,14 +19,16 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import harness
 import mlir_kernels
 import runner
 
-NAME, PAGE, TARGET = "decoding", "results/decoding.md", "sm_90a"
+NAME, PAGE, TARGET = "decoding", "results/attention.md", "sm_90a"
 BYTES_A_S, TOLERANCE = 4.8e12, 1.5e-2
+RIVALS = {"fa3": "FlashAttention-3", "flashinfer": "FlashInfer"}
 HEADS = (32, 8, 128)
 """Query heads, heads of keys, features: of models of 8 billion parameters."""
 CASES: list[harness.Case] = [
@@ -180,8 +183,29 @@ def flash_infer(problem: Problem) -> Callable[[], Any]:
     return lambda: wrapper.run(problem.q[:, 0], (problem.k, problem.v))[:, None]
 
 
+def table() -> None:
+    """The newest times of a launch with an empty cache; those of the rivals over ours, and how near the roof is."""
+    results, lines = mlir_kernels.newest(NAME), []
+    ratios: dict[str, list[float]] = {"fa3": [], "flashinfer": []}
+    for case, rows in mlir_kernels.by_case(results).items():
+        ours, cells = rows["lego_mlir"], []
+        for name, found in ratios.items():
+            cells.append(f"{rows[name]['ms'] / ours['ms']:.2f}" if name in rows else "")
+            found += [rows[name]["ms"] / ours["ms"]] if name in rows else []
+        roofs = (f"{ours['roof_ms'] / ours[time]:.2f}" for time in ("ms", "steady_ms"))
+        lines.append([*case, f"{1000 * ours['ms']:.1f}", *roofs, *cells])
+    heads = "batch|positions|lengths|heads|of keys|features|page|queries|us, single|roof, single|roof, back to back"
+    shown = ", ".join(
+        f"{RIVALS[name]} {geometric_mean(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+        for name, found in ratios.items()
+    )
+    heading = f"{mlir_kernels.circumstances(NAME, results, 'torch')}. Times over ours in geometric mean: {shown}.\n\n"
+    made = mlir_kernels.table(f"{heads}|{'|'.join(RIVALS.values())}", lines)
+    mlir_kernels.put_into(PAGE, NAME, heading, made)
+
+
 BENCHMARK = runner.Benchmark(
-    NAME, CASES, timed, None, render, target=TARGET, draw=drawn, protocol=harness.Protocol(graphs=True)
+    NAME, CASES, timed, table, render, target=TARGET, draw=drawn, protocol=harness.Protocol(graphs=True)
 )
 
 if __name__ == "__main__":
