@@ -11,8 +11,8 @@ import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.runtime import driver, first_calls, paged_attention_calls
 
-PAGES, PAGE, SHARED, FEATURES = 12, 64, 1, 64
-LENGTHS = np.array([300, 0], np.int32)
+PAGES, PAGE, SHARED, FEATURES = 24, 64, 1, 64
+LENGTHS = np.array([700, 0], np.int32)  # three parts, and none
 
 
 def drawn(*shape):
@@ -70,7 +70,7 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
     text = SimpleNamespace(sources=(kernel,), stage=lambda name: kernel.mlir())
     machine.kernels["paged_attention"] = lambda parameters, grid: run_launch(text, "paged_attention", parameters, grid)
     on_device = [own(x) for x in arrays]
-    for lengths in (LENGTHS, np.array([300, 290], np.int32)):
+    for lengths in (LENGTHS, np.array([650, 290], np.int32)):
         on_device[-1][...] = lengths
         found = lego_mlir.attention_paged(*on_device, scale=0.25)
         np.testing.assert_allclose(np.asarray(found), expected(*arrays[:-1], lengths, 0.25), atol=4e-3)
