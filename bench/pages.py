@@ -40,6 +40,7 @@ attention.spread_table | attention | attention_spread | attention with values sp
 attention.fused_table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
 attention.flash_table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
 attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
+decoding.table | attention | decoding | attention of decoding with pages against FlashInfer and FlashAttention-3
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 conversions.gather_table | conversions | gather | gathers from registers
 decoder.table | decoder | decoder | a decoder token by token, against torch.compile

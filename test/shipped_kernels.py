@@ -19,6 +19,7 @@ from lego_mlir.kernels import (
     matmul,
     packed_attention,
     packed_gradients,
+    paged_attention,
     rows_along_k,
     transpose,
 )
@@ -51,6 +52,7 @@ BUILT = {
     "persistent attention": lambda: fused_attention.build(blocks=132),
     "causal persistent attention": lambda: fused_attention.build(AttentionForm(causal=True), blocks=132),
     "packed attention": packed_attention.build,
+    "paged attention": paged_attention.build,
 }
 
 

@@ -38,6 +38,10 @@ CHUNK: Final = 8
 """Elements of 16 bytes, of which the copy unit's strides are multiples."""
 NARROW: Final = 128
 """Features up to which a tile has 128 keys."""
+PAGED_ROWS: Final = 16
+"""Queries of a tile of a paged kernel: the rows of `mma.sync`."""
+PAGED_BYTES: Final = 112 * 1024
+"""Shared memory of a block for tiles and results, where two blocks fit a multiprocessor of 228 KB."""
 LOG2_E: Final = math.log2(math.e)
 
 
@@ -105,6 +109,55 @@ class AttentionForm:
     def allowed(self, row: Operand, column: Operand, keys: Operand) -> Operand:
         """Whether a query attends to a key, of `keys` there are."""
         return (column < keys) & self.reaches(row, column) if self.causal else column < keys
+
+
+@dataclass(frozen=True, slots=True)
+class PagedForm:
+    """Attention of `queries` of a sequence, in each of `group` heads that share keys, to pages of `page` keys."""
+
+    features: int = 128
+    dtype: DType = f16
+    group: int = 1
+    queries: int = 1
+    page: int = 16
+    scale: float | None = None
+
+    def __post_init__(self) -> None:
+        AttentionForm(self.features, self.dtype, group=self.group, scale=self.scale)
+        for name, n in (("queries of a sequence", self.queries), ("positions of a page", self.page)):
+            if n < 1:
+                raise UsageError(f"attention_paged: {name} are at least 1, got {n}")
+
+    @property
+    def exponent(self) -> float:
+        """The factor of scores that are exponents of 2."""
+        return AttentionForm(self.features, scale=self.scale).exponent
+
+    @property
+    def keys(self) -> int:
+        """Keys of a warp's tile."""
+        return 32 if self.features == HEADS[0] else 16
+
+    @property
+    def rows(self) -> int:
+        """Queries of a tile."""
+        return min(PAGED_ROWS, self.queries * self.group)
+
+    @property
+    def stages(self) -> int:
+        """Tiles of a warp's ring: as many as leave room for two blocks, but at least two."""
+        ring, results = 4 * self.keys, 4 * self.rows  # bytes for each feature of a warp
+        return max(2, (PAGED_BYTES // (WARPS * self.features) - results) // ring)
+
+
+def blocks_of_heads(form: PagedForm, batch: int, heads: int, multiprocessors: int) -> int:
+    """The blocks of a head of keys, whatever the lengths: one a sequence, and as many as parts are wanted.
+
+    These are all that run at once, or twice as many where sequences and heads alone are half of them.
+    """
+    tiles = heads * -(-form.queries * form.group // PAGED_ROWS)
+    at_once = 2 * multiprocessors
+    return batch + -(-at_once * (1 + (2 * batch * tiles > at_once)) // tiles)
 
 
 def is_positive(scale: object) -> bool:

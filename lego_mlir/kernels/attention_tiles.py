@@ -74,13 +74,13 @@ def _place(head: Operand, heads: Operand) -> Place:
     return head // heads, head % heads
 
 
-def strided(dtype: DType, name: str, dims: Sequence[Operand]) -> Operand:
-    """The type of an array whose strides are sizes of the launch; the last axis is contiguous.
+def strided(dtype: DType, name: str, dims: Sequence[Operand], most: int = 2**40) -> Operand:
+    """The type of an array whose strides are sizes of the launch, up to `most`; the last axis is contiguous.
 
     The stride of an axis of one element, which no access uses, is a number.
     """
     strides = [
-        CHUNK if isinstance(n, int) and n == 1 else lego.size(f"{name}_{axis}", max=2**40, multiple_of=CHUNK)
+        CHUNK if isinstance(n, int) and n == 1 else lego.size(f"{name}_{axis}", max=most, multiple_of=CHUNK)
         for axis, n in zip(AXES[-len(dims) : -1], dims[:-1], strict=True)
     ]
     return lego.Tensor(dtype, Strided(dims, [*strides, 1], claim=True))

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.aliases import Array, Foreign, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
+from lego_mlir.kernels.attention_forms import AttentionForm
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 
 if TYPE_CHECKING:
-    from lego_mlir.kernels.attention_forms import AttentionForm
+    from lego_mlir.kernels.attention_forms import PagedForm
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 
 LIBRARIES: Final = ("numpy", "torch")
@@ -125,6 +126,17 @@ def packed_attention(
         shift = (end_key - first_key) - (end - first)
         parts.append(attention(one, of_k, of_v, form, shift).swapaxes(0, 1))
     return module.concatenate([*parts, q[of_q[-1] :] * 0])
+
+
+def paged_attention(q: Tensor, keys: Tensor, values: Tensor, table: Tensor, lengths: Tensor, form: PagedForm) -> Tensor:
+    """`attention` of the last queries of each sequence to the keys in its pages: `lego_mlir.attention_paged`."""
+    module, found = _module(q), []
+    causal = AttentionForm(form.features, form.dtype, True, None, form.group, form.scale)
+    for b, length in enumerate(int(n) for n in lengths):
+        rows = q[b].reshape(form.queries, -1, form.features).swapaxes(0, 1)
+        k, v = (x[table[b]].reshape(-1, *x.shape[2:])[:length].swapaxes(0, 1) for x in (keys, values))
+        found.append(attention(rows, k, v, causal, length - form.queries).swapaxes(0, 1).reshape(q[b].shape))
+    return module.stack(found)
 
 
 def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:

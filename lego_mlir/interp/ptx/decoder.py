@@ -236,20 +236,16 @@ class Decoder:
         return operand.items if isinstance(operand, OperandList) else (operand,)
 
     def address(self, operand: PtxOperand, instruction: PtxInstruction) -> Callable[[Gang], IntArray]:
-        """A reader of `[base+offset]` as int64 addresses, one a lane."""
+        """A reader of `[base+offset]` as int64 addresses, one a lane; those of 32 bits wrap around."""
         if not isinstance(operand, AddressOperand):
             raise self.refused(instruction, f"{operand} is not an address")
-        offset = operand.offset
-        match operand.base:
-            case PtxRegister(bits=bits):
-                base = self.source(operand.base, f"u{bits}", instruction)
-            case _:
-                base = self.source(operand.base, "u64", instruction)
+        offset, bits = operand.offset, operand.base.bits if isinstance(operand.base, PtxRegister) else 64
+        base, kept = self.source(operand.base, f"u{bits}", instruction), 0xFFFFFFFF if bits == 32 else -1
 
         def read(gang: Gang) -> IntArray:
             value = base(gang).astype(np.int64)
             if offset:
-                value = value + offset
+                value = (value + offset) & kept
             return value if len(value) == gang.lanes else np.repeat(value, gang.lanes)
 
         return read

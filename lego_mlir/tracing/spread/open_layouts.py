@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 ASSUMED_TRIPS: Final = 16
 """Iterations of a loop whose number is not known while tracing."""
+COUNTED_TRIPS: Final = 1 << 16
+"""Iterations from which the range of a loop's variable tells of the type of its bounds, not of how often it runs."""
 INSTRUCTIONS: Final = {"truediv": 8.0, "exp": 3.0, "exp2": 2.0, "log": 4.0, "rsqrt": 4.0, "sqrt": 6.0, "tanh": 8.0}
 """Instructions of operations on f32 that are more than one, about; PTX of sm_80."""
 TOGETHER_BYTES: Final = 3 << 10
@@ -164,7 +166,7 @@ class OpenLayouts:
             known = self.tracer.ranges[symbol]
             low, high = known.lo, known.hi
             stride = bounds(step, self.tracer.ranges).lo or 1
-            fixed = isinstance(low, int) and isinstance(high, int) and high < 1 << 31
+            fixed = isinstance(low, int) and isinstance(high, int) and high - low < COUNTED_TRIPS * stride
             product *= max(1.0, (high - low) / stride) if fixed else ASSUMED_TRIPS
         return product
 

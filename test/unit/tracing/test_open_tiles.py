@@ -84,6 +84,20 @@ def test_a_variable_has_one_layout_in_a_loop():
     assert assigned.node.weight == 4
 
 
+@pytest.mark.parametrize("most", [8, 2**30])
+def test_a_bound_of_data_is_no_number_of_rounds(most):
+    @lego.kernel(grid=1, block=128)
+    def sums(rounds: lego.Tensor(i32, Row(1), range=(0, most)), x: SQUARE, y: lego.Tensor(f32, Row(N))):
+        total = lego.register(lego.zeros(f32, (N, N)))
+        for _ in lego.range(lego.index(rounds[0])):
+            total += lego.load(x, (N, N))
+        total.get().sum(axis=1).store(y)
+
+    x, y = random_square(), np.zeros(N, np.float32)
+    launched(sums, np.int32([3]), x, y)
+    np.testing.assert_allclose(y, 3 * x.sum(axis=1), rtol=1e-4, atol=1e-4)
+
+
 def test_indices_and_masks_follow_the_layouts_of_data():
     @lego.kernel(grid=1, block=128)
     def lower(x: SQUARE, y: SQUARE, z: lego.Tensor(i32, Row(N))):

@@ -141,6 +141,9 @@ CASES = {
         "dp4a.s32.u32 %r9, %r1, %r2, %r1;", NUMBERS,
         lambda x: signed(x) + (x.view(np.int8).reshape(-1, 4).astype(int)
                                * x[::-1].copy().view(np.uint8).reshape(-1, 4)).sum(1)),
+    "shared addresses wrap": (
+        f"{SHARED} mov.u32 %r3, tile; mad.lo.u32 %r4, %r50, 4, %r3; sub.u32 %r4, %r4, 65536;\n"
+        "st.shared.b32 [%r4+65536], %r1; ld.shared.b32 %r9, [%r4+65536];", NUMBERS, lambda x: x),
     "stmatrix": (
         f"{SHARED} mov.u32 %r3, tile; mad.lo.u32 %r4, %r50, 16, %r3;\n"
         "stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r4], {%r1}; bar.warp.sync -1;\n"

@@ -1,0 +1,190 @@
+"""Attention of decoding: a few queries a sequence, keys and values in pages, the keys of a sequence in several parts.
+
+    q, o [B, H group, queries, D]     keys, values [P, H, page, D]     table [B, MOST]     lengths [B]
+
+A block has a part of the keys of one sequence and one head (`key_parts`), and a row of the tensor core's tile for each
+query of the head's group. Each of its warps takes tiles of the part in turns, with a ring of tiles and a softmax of its
+own, so that no warp waits for another before the end. Rows are gathered by the table and copied by `cp.async`; those
+after the last key are zeros.
+
+Queries are the last positions of their sequence: query i attends to keys up to i + length - queries. The result of a
+query without keys is 0.
+
+(Dao et al., "Flash-Decoding for long-context inference", 2023; Ye et al., "FlashInfer", 2025.)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row, f2, f32, i32
+from lego_mlir.aliases import Operand
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.kernels.attention_forms import PAGED_ROWS as ROWS
+from lego_mlir.kernels.attention_forms import WARPS, PagedForm
+from lego_mlir.kernels.attention_tiles import staged, strided
+from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
+
+if TYPE_CHECKING:
+    from lego_mlir.f2.linear import LinearLayout
+    from lego_mlir.tracing.definition.kernel import Kernel
+
+VECTOR: Final = 4
+"""Elements that a thread combines at once."""
+
+
+def build(form: PagedForm | None = None) -> Kernel:
+    """The kernel. B, H, P, MOST and the blocks U of a head, more than B, are sizes of the launch; counters are 0."""
+    form = form or PagedForm()
+    B, H, U = lego.size("B", max=2**15), lego.size("H", max=2**12), lego.size("U", max=2**16 - 1)
+    P, MOST = lego.size("P", max=2**24), lego.size("MOST", max=2**20)
+    D, keys_of_step, threads = form.features, WARPS * form.keys, WARPS * WARP
+    tiles, rows = lego.cdiv(form.queries * form.group, ROWS), form.rows
+    of_q, of_o = (strided(form.dtype, name, (B, H * form.group, form.queries, D)) for name in "qo")
+    of_k, of_v = (strided(form.dtype, name, (P, H, form.page, D), 2**31 - 1) for name in "kv")
+
+    operand = f2.MmaOperand(0, f2.MmaSync((1, 1))).layout((ROWS, D))
+
+    @lego.kernel(grid=(H * tiles, U), block=threads)
+    def paged_attention(  # type: ignore[no-untyped-def]
+        q: of_q,  # type: ignore[valid-type]
+        keys: of_k,  # type: ignore[valid-type]
+        values: of_v,  # type: ignore[valid-type]
+        table: lego.Tensor(i32, Row(B, MOST), range=(0, P)),  # type: ignore[valid-type]
+        lengths: lego.Tensor(i32, Row(B), range=(0, MOST * form.page + 1)),  # type: ignore[valid-type]
+        o: of_o,  # type: ignore[valid-type]
+        partial: lego.Tensor(f32, Row(U, H * tiles, rows, D)),  # type: ignore[valid-type]
+        sums: lego.Tensor(f32, Row(U, H * tiles, rows)),  # type: ignore[valid-type]
+        counters: lego.Tensor(i32, Row(B, H * tiles)),  # type: ignore[valid-type]
+    ):
+        place, number = lego.block_id[:2]
+        queries = QueryTile(form, place // tiles, place % tiles * ROWS)
+        rings = [lego.shared(form.dtype, staged(form.keys, D, WARPS * form.stages), f"ring_{name}") for name in "kv"]
+        found, logs = lego.shared(f32, Row(WARPS, rows, D), "found"), lego.shared(f32, Row(WARPS, rows), "logs")
+        part = part_of_block(lengths, number, B, U, keys_of_step)
+        with lego.warps(0, WARPS, groups=WARPS), lego.when(part.exists == 1):
+            x = queries.load(q, part.b, operand)
+            zeros = lego.zeros(f32, (ROWS, form.keys))
+            best, total = lego.register(lego.full(f32, (ROWS,), LOWEST)), lego.register(zeros)
+            out = lego.register(lego.zeros(f32, (ROWS, D)))
+            _, query = queries.at(lego.arange((ROWS,)))
+            ends = lego.minimum(part.end, part.length - form.queries + query + 1)[:, None]
+            for key, k, v in warp_tiles(form, part, (keys, values), rings, table, queries.head):
+                s = lego.mma(x, k.T, zeros)
+                s = lego.where(key + lego.arange((ROWS, form.keys), 1) < ends, s, -math.inf)
+                top = lego.maximum(best.get(), s.max(axis=1))
+                with lego.when(lego.warp_any(top > best.get())):  # which few tiles after the first ones need
+                    fade = lego.exp2((best.get() - top) * form.exponent, fast=True)[:, None]
+                    total.set(total.get() * fade)
+                    out.set(out.get() * fade)
+                    best.set(top)
+                p = lego.exp2((s - best.get()[:, None]) * form.exponent, fast=True)
+                total.set(total.get() + p)
+                out.set(lego.mma(p.to(form.dtype), v, out.get()))
+            weights = total.get().sum(axis=1)
+            scale = lego.where(weights > 0.0, 1.0 / weights, 0.0)
+            (out.get() * scale[:, None]).store(found, at=(lego.group_id, 0, 0))
+            lego.fma(best.get(), form.exponent, lego.log2(weights)).store(logs, at=(lego.group_id, 0))
+        lego.barrier()
+
+        def of_warp(row: Operand, column: Operand, warp: Operand) -> Found:
+            return logs[warp, row], found.load(warp, row, column, width=VECTOR)
+
+        def of_part(row: Operand, column: Operand, block: Operand) -> Found:
+            vector = partial.atomic_load(block, place, row, column, width=VECTOR)
+            return sums.atomic_load(block, place, row), vector
+
+        with lego.when(part.exists == 1):
+            for row, column in queries.vectors(threads):
+                log, vector = combined(0, WARPS, functools.partial(of_warp, row, column), VECTOR)
+                with lego.when(part.parts == 1):
+                    queries.store(o, part.b, row, column, vector)
+                with lego.otherwise():
+                    partial.atomic_store(vector, number, place, row, column)
+                    with lego.when(column == 0):
+                        sums.atomic_store(log, number, place, row)
+            with lego.when(part.parts > 1), lego.when(part.is_last(counters, place)):
+                for row, column in queries.vectors(threads):
+                    _, vector = combined(part.first, part.parts, functools.partial(of_part, row, column), VECTOR)
+                    queries.store(o, part.b, row, column, vector)
+
+    return paged_attention
+
+
+@dataclass(frozen=True, slots=True)
+class QueryTile:
+    """The queries of a head of keys from `first` on, as many as a tile has rows: all heads of a group, one by one."""
+
+    form: PagedForm
+    head: Operand
+    first: Operand
+
+    def at(self, row: Operand) -> tuple[Operand, Operand]:
+        """Head and number of the query in a row; rows past the last query repeat it."""
+        group = self.form.group
+        row = lego.minimum(self.first + row, self.form.queries * group - 1)
+        return self.head * group + row % group, row // group
+
+    def load(self, q: Operand, b: Operand, layout: LinearLayout) -> Operand:
+        """The rows as an operand in registers, without a conversion through shared memory."""
+        return q.load(b, *self.at(lego.arange(layout, 0)), lego.arange(layout, 1))
+
+    def vectors(self, threads: int) -> Iterator[tuple[Operand, Operand]]:
+        """Row and column of each vector of this thread."""
+        rows, across = self.form.queries * self.form.group - self.first, self.form.features // VECTOR
+        for number in lego.range(lego.thread_id[0], lego.minimum(rows, ROWS) * across, threads):
+            yield number // across, number % across * VECTOR
+
+    def store(self, o: Operand, b: Operand, row: Operand, column: Operand, vector: Operand) -> None:
+        """Store a vector of the result."""
+        o.store(vector.to(self.form.dtype), b, *self.at(row), column)
+
+
+def warp_tiles(
+    form: PagedForm, part: KeyPart, sources: tuple[Operand, Operand], rings: Sequence[Operand], table: Operand,
+    head: Operand,
+) -> Iterator[tuple[Operand, Operand, Operand]]:  # fmt: skip
+    """The tiles of this warp: the first key, keys and values; the next ones are copied meanwhile.
+
+    A lane looks up the row of its key for the tile that is copied next: page * positions + position.
+    """
+    size, stages, warp, run = form.keys, form.stages, lego.group_id, math.gcd(form.page, form.keys)
+    pages, found = sources[0].dims()[0], lego.register(i32, 0)
+    count = lego.cdiv(lego.maximum(part.end - part.begin - warp * size, 0), WARPS * size)
+
+    def first_of(n: Operand) -> Operand:
+        return part.begin + (n * WARPS + warp) * size
+
+    def tile(ring: Operand, n: Operand) -> Operand:
+        return ring.part(((warp * stages + n % stages) * size, 0), (size, form.features))
+
+    def look_up(n: Operand) -> None:
+        key = lego.minimum(first_of(n) + lego.lane_id % size, lego.maximum(part.end - 1, 0)) // run * run
+        found.set(table[part.b, key // form.page] * form.page + lego.i32(key % form.page))
+
+    def row_of(n: Operand, row: Operand) -> tuple[Operand, ...]:
+        begin = lego.assume(lego.shuffle(found.get(), row // run * run), aligned=run, range=(0, pages * form.page))
+        number = begin + row % run
+        page = lego.where(first_of(n) + row < part.end, number // form.page, pages)  # zeros after the last key
+        return page, head, number % form.page, 0
+
+    def fill(n: Operand) -> None:
+        with lego.when(n < count):
+            for source, ring in zip(sources, rings, strict=True):
+                lego.copy_async(source, tile(ring, n), at=lambda row: row_of(n, row))
+        lego.commit_copies()
+        look_up(n + 1)
+
+    look_up(0)
+    for ahead in range(stages - 1):
+        fill(ahead)
+    for n in lego.range(count):
+        lego.wait_copies(stages - 2)
+        lego.barrier()  # of the warp: all lanes have read the tile that is replaced
+        fill(n + stages - 1)
+        yield first_of(n), *(tile(ring, n) for ring in rings)

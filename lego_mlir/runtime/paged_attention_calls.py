@@ -1,0 +1,154 @@
+"""`lego_mlir.attention_paged(q, keys, values, table, lengths)`: attention of decoding, to a cache in pages.
+
+    o = lego_mlir.attention_paged(q, keys, values, table, lengths)       q: [sequences, heads, features]
+
+The lengths stay on the device, and a call launches one kernel (`kernels.paged_attention`) whose grid depends on the
+shapes alone, so that a graph of CUDA is replayed while sequences grow. Partial results and counters are kept for each
+stream, as those of products are; a captured call has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+from lego_mlir.aliases import Given, Tensor
+from lego_mlir.errors import UsageError
+from lego_mlir.kernels.attention_forms import PAGED_ROWS, PagedForm, blocks_of_heads
+from lego_mlir.runtime import binding, host_reference
+from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
+from lego_mlir.runtime.attention_calls import is_computed_by_its_library, without_keys
+from lego_mlir.runtime.attention_plans import by_strides
+from lego_mlir.runtime.calls import BuiltCalls
+from lego_mlir.runtime.plans import Plan
+from lego_mlir.runtime.products.problem import place_of
+from lego_mlir.runtime.products.steps import ProductStep, StepsPlan
+from lego_mlir.tracing.trace.dtypes import bf16, f16
+
+_KEPT: Final = 256
+SCRATCH: Final = ("partial", "sums", "counters")
+"""The kernel's last arguments."""
+TYPES: Final = {"float16": f16, "bfloat16": bf16}
+PROCESSORS: Final = 4
+"""Those for which a checked call divides the keys."""
+_plans: Final[dict[Hashable, Plan]] = {}
+
+
+def attention_paged(
+    q: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    table: Tensor,
+    lengths: Tensor,
+    *,
+    scale: float | None = None,
+    check: bool = False,
+) -> Tensor:
+    """Attention of the last queries of B sequences, [B, heads, D] or [B, queries, heads, D], to all keys before them.
+
+    Keys and values are [pages, positions, heads / group, D] in f16 or bf16 as q, D is 64, 96, 128, 192 or 256. Position
+    p of sequence b is in page `table[b, p // positions]`; `lengths[b]` positions count, the queries' own among them.
+    Both are int32, table [B, n], lengths [B]. The result of a query without keys is 0. `scale` is 1 / sqrt(D) if left
+    out. Arrays are read by their strides, so that pages of [heads, positions, D] are passed as `keys.swapaxes(1, 2)`;
+    features are contiguous, and strides multiples of 16 bytes. There are no gradients. Raises UsageError for other
+    shapes and types.
+    """
+    given = (q, keys, values, table, lengths)
+    key = key_of(given), scale, check
+    plan = _plans.get(key)
+    if plan is not None:
+        return plan(given, None)
+    form = _form(given, scale)
+    if 0 in q.shape or 0 in keys.shape or 0 in table.shape:
+        return without_keys(q, keys, values)
+    if not check and is_computed_by_its_library("attention_paged", *given):
+        return host_reference.paged_attention(q, keys, values, table, lengths, form)
+    readable = by_strides(q)
+    if readable is not q:
+        return attention_paged(readable, *given[1:], scale=scale, check=check)
+    if check:
+        return _checked(form, given)
+    if len(_plans) >= _KEPT:
+        _plans.clear()
+    plan = _plans[key] = _bound(form, given)
+    return plan(given, None)
+
+
+def _form(given: Sequence[Tensor], scale: float | None) -> PagedForm:
+    """What is to be computed. Raises UsageError for arrays that do not fit each other."""
+    facts: list[ArrayFacts] = []
+    for name, array in zip(("q", "keys", "values", "table", "lengths"), given, strict=True):
+        library = library_of(array)
+        if library is None or library.name == "jax":
+            raise UsageError(
+                f"attention_paged: {name} is an array of NumPy, PyTorch or CuPy, got {type(array).__name__}"
+            )
+        facts.append(library.facts(array))
+    of_q, of_k, of_v, of_table, of_lengths = (fact.shape for fact in facts)
+    types = [fact.dtype for fact in facts]
+    fits = (
+        len(of_q) in (3, 4)
+        and len(of_k) == 4
+        and of_k == of_v
+        and of_q[-1] == of_k[-1]
+        and not of_q[-2] % max(of_k[2], 1)
+    )
+    fits = fits and len(of_table) == 2 and of_lengths == of_q[:1] == of_table[:1]
+    if not fits or types[0] not in TYPES or types != [types[0]] * 3 + ["int32"] * 2:
+        shown = ", ".join(f"{list(f.shape)} {f.dtype}" for f in facts)
+        raise UsageError(
+            f"attention_paged of {shown}: q is [B, heads, D] or [B, queries, heads, D], keys and values [pages, "
+            "positions, heads / group, D], all float16 or bfloat16; table is [B, n] and lengths [B] of int32"
+        )
+    queries = of_q[1] if len(of_q) == 4 else 1
+    return PagedForm(of_q[-1], TYPES[types[0]], of_q[-2] // max(of_k[2], 1), max(queries, 1), max(of_k[1], 1), scale)
+
+
+def _views(given: Sequence[Tensor]) -> list[Tensor]:
+    """The arrays as the kernel indexes them: heads before rows."""
+    q, keys, values, *rest = given
+    return [(q if len(q.shape) == 4 else q[:, None]).swapaxes(1, 2), keys.swapaxes(1, 2), values.swapaxes(1, 2), *rest]
+
+
+@lru_cache(_KEPT)
+def _calls_of(form: PagedForm) -> BuiltCalls:
+    from lego_mlir.kernels import paged_attention
+
+    return BuiltCalls(("paged_attention", form), lambda: paged_attention.build(form))
+
+
+def _checked(form: PagedForm, given: Sequence[Tensor]) -> Tensor:
+    """The result by the interpreter, which finds races."""
+    import numpy
+
+    views = _views(given)
+    (batch, heads, queries, features), shared = views[0].shape, views[1].shape[1]
+    tiles, blocks = -(-queries * form.group // PAGED_ROWS), blocks_of_heads(form, batch, shared, PROCESSORS)
+    o = numpy.zeros((batch, queries, heads, features), given[0].dtype)
+    rows = (blocks, shared * tiles, form.rows)
+    scratch = [numpy.zeros(shape, numpy.float32) for shape in ((*rows, features), rows)]
+    counters = numpy.zeros((batch, shared * tiles), numpy.int32)
+    _calls_of(form).call([*views, o.swapaxes(1, 2), *scratch, counters], {}, None, check=True)
+    return o.reshape(given[0].shape)
+
+
+def _bound(form: PagedForm, given: Sequence[Given]) -> Plan:
+    """The launch for arrays like these on their device."""
+    views, library = _views(given), library_of(given[0])
+    assert library is not None
+    facts = [library.facts(x) for x in views]
+    (batch, heads, queries, features), device = facts[0].shape, facts[0].device
+    _, multiprocessors = place_of(device)
+    backend = _calls_of(form).backend(device)
+    entry = backend.entry
+    blocks = blocks_of_heads(form, batch, facts[1].shape[1], multiprocessors)
+    own = {"U": blocks, "o_batch": queries * heads * features, "o_head": features, "o_row": heads * features}
+    whole = replace(entry, arguments=tuple(x for x in entry.arguments if x.name not in SCRATCH))
+    own = {size.name: own[size.name] for size in entry.sizes if size.name in own}
+    bound = binding.bind(whole, [*facts, None], own)
+    sizes = {size.name: n for size, n in zip(whole.sizes, bound.sizes, strict=True)}
+    step = ProductStep(backend, tuple(x.name for x in entry.arguments), sizes)
+    bound = binding.with_results_of(bound, binding.DenseShape.rows(*given[0].shape))
+    return StepsPlan(whole, bound, given, library, [step])

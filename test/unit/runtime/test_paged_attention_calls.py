@@ -1,0 +1,93 @@
+"""`lego_mlir.attention_paged` on arrays: in the interpreter and by NumPy, without a GPU, and what it refuses."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from cuda_stand_in import Machine, OwnLibrary, own
+from product_device import run_launch
+
+import lego_mlir
+from lego_mlir.errors import UsageError
+from lego_mlir.runtime import driver, first_calls, paged_attention_calls
+
+PAGES, PAGE, SHARED, FEATURES = 24, 64, 1, 64
+LENGTHS = np.array([700, 0], np.int32)  # three parts, and none
+
+
+def drawn(*shape):
+    return np.random.default_rng(len(shape)).normal(size=shape).astype(np.float16)
+
+
+def given(*queries, group=2):
+    q = drawn(len(LENGTHS), *queries, group * SHARED, FEATURES)
+    table = np.random.default_rng(0).permutation(PAGES).astype(np.int32).reshape(2, -1)
+    return q, drawn(PAGES, PAGE, SHARED, FEATURES), drawn(PAGES, PAGE, SHARED, FEATURES)[::-1].copy(), table, LENGTHS
+
+
+def expected(q, keys, values, table, lengths, scale):
+    """Weighted sums in f64, one query at a time."""
+    o = np.zeros(q.shape)
+    rows, found = (x.reshape(len(q), -1, *x.shape[-2:]) for x in (q, o))
+    for b, m, h in np.ndindex(rows.shape[:3]):
+        seen = lengths[b] - rows.shape[1] + m + 1
+        if seen > 0:
+            k, v = (x[table[b]].reshape(-1, FEATURES)[:seen].astype(float) for x in (keys, values))
+            weights = np.exp(k @ rows[b, m, h].astype(float) * scale)
+            found[b, m, h] = weights @ v / weights.sum()
+    return o
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("queries", [(), (3,)])
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_pages_of_arrays(queries, check):
+    arrays = given(*queries)
+    found = lego_mlir.attention_paged(*arrays, scale=0.25, check=check)
+    assert found.shape == arrays[0].shape and found.dtype == np.float16
+    np.testing.assert_allclose(found, expected(*arrays, 0.25), atol=4e-3)
+
+
+def test_heads_before_positions_and_queries_in_other_orders():
+    q, keys, values, *rest = given()
+    turned = (x.swapaxes(1, 2).copy().swapaxes(1, 2) for x in (keys, values))
+    found = lego_mlir.attention_paged(np.asfortranarray(q), *turned, *rest, check=True)
+    np.testing.assert_allclose(found, expected(q, keys, values, *rest, 0.125), atol=4e-3)
+
+
+def test_no_pages():
+    q, keys, values, table, lengths = given()
+    assert not lego_mlir.attention_paged(q, keys[:0], values[:0], table, lengths * 0).any()
+
+
+def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
+    """Each call is one launch, on a grid that does not depend on the lengths; the second finds the first's counters."""
+    machine, arrays = Machine().plug_in(monkeypatch), given()
+    OwnLibrary(monkeypatch)
+    monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())
+    form = paged_attention_calls._form(arrays, 0.25)
+    kernel = paged_attention_calls._calls_of(form).kernel
+    text = SimpleNamespace(sources=(kernel,), stage=lambda name: kernel.mlir())
+    machine.kernels["paged_attention"] = lambda parameters, grid: run_launch(text, "paged_attention", parameters, grid)
+    on_device = [own(x) for x in arrays]
+    for lengths in (LENGTHS, np.array([650, 290], np.int32)):
+        on_device[-1][...] = lengths
+        found = lego_mlir.attention_paged(*on_device, scale=0.25)
+        np.testing.assert_allclose(np.asarray(found), expected(*arrays[:-1], lengths, 0.25), atol=4e-3)
+    first, second = (launch[:2] for launch in machine.launches)
+    assert first == second and first[0] == "paged_attention"
+    driver.driver.cache_clear()
+
+
+@pytest.mark.parametrize(("change", "words"), [
+    ({"q": drawn(2, 64)}, r"of \[2, 64\] float16"),
+    ({"keys": drawn(PAGES, PAGE, 2, 64)}, "keys and values"),
+    ({"table": np.zeros((2, 3))}, "table is .* of int32"),
+    ({"lengths": LENGTHS[:1]}, r"lengths \[B\]"),
+    ({"values": drawn(PAGES, PAGE, SHARED, 64).astype(np.float32)}, "all float16 or bfloat16"),
+    ({"q": None}, "q is an array of NumPy, PyTorch or CuPy, got NoneType"),
+])  # fmt: skip
+def test_arrays_that_are_refused(change, words):
+    arrays = dict(zip(("q", "keys", "values", "table", "lengths"), given(), strict=True)) | change
+    with pytest.raises(UsageError, match=words):
+        lego_mlir.attention_paged(**arrays, check=True)
