@@ -21,7 +21,7 @@ T = lego.size("T", max=1 << 20)
 BY_STATE = lego.Tensor(bf16, Row(B, T, STATES))  # of all heads
 
 
-@lego.kernel(grid=(H, B), block=128)
+@lego.kernel(grid=(H, B), block=256, fast=True)
 def state_space(
     x: lego.Tensor(bf16, Row(B, T, H * WIDTH)),
     d: lego.Tensor(f32, Row(B, H, T)),
@@ -43,26 +43,26 @@ def state_space(
         for source, ring in ((b, of_b), (c, of_c)):
             lego.copy_async(source, ring.part((half, 0), (CHUNK, STATES)), at=(batch, first, 0))
         lego.commit_copies()
+        return lego.load(d, (CHUNK,), at=(batch, head, first))
 
-    fetch(0)
+    ahead = lego.register(fetch(0))
     for chunk in lego.range(lego.cdiv(T, CHUNK)):
         half, first = chunk % 2 * CHUNK, chunk * CHUNK
-        step = lego.load(d, (CHUNK,), at=(batch, head, first))
+        step = ahead.get()
         fades = (step * (rate[head] * LOG2E)).cumsum(axis=0)  # exponents of 2, from the chunk's begin on
         end = (step * (rate[head] * LOG2E)).sum()
         lego.wait_copies()
         lego.barrier()
-        with lego.when(first + CHUNK < T):
-            fetch(chunk + 1)
+        ahead.set(fetch(chunk + 1))
         left, right = (ring.part((half, 0), (CHUNK, STATES)) for ring in (of_c, of_b))
-        given = lego.load(of_x, (CHUNK, WIDTH), at=(half, 0))
+        given = of_x.part((half, 0), (CHUNK, WIDTH))
         scores = lego.mma(left, right.T, lego.zeros(f32, (CHUNK, CHUNK)))
         before = scores.index(0) >= scores.index(1)
         faded = lego.where(before, scores * lego.exp2(fades[:, None] - fades[None, :]) * step[None, :], 0.0)
         from_state = lego.mma(left, state.get().to(bf16), lego.zeros(f32, (CHUNK, WIDTH)))
         made = lego.mma(faded.to(bf16), given, from_state * lego.exp2(fades)[:, None])
         made.to(bf16).store(y, at=(batch, first, head * WIDTH))
-        kept = (given.to(f32) * (lego.exp2(end - fades) * step)[:, None]).to(bf16)
+        kept = (lego.load(of_x, (CHUNK, WIDTH), at=(half, 0)).to(f32) * (lego.exp2(end - fades) * step)[:, None]).to(bf16)
         state.set(lego.mma(right.T, kept, state.get() * lego.exp2(end)))
     state.get().store(last, at=(batch, head, 0, 0))
 
