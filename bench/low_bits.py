@@ -65,7 +65,7 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
 def shuffled(codes: Any) -> Any:
     """Codes [n, k] as bytes in the order of the kernels: 16 x 64 together, of a lane rows n and n + 8."""
     n, k = codes.shape
-    placed = codes.reshape(n // 16, 2, 8, k // 64, 2, 4, 8).permute(0, 3, 2, 5, 4, 1, 6).reshape(-1)
+    placed = codes.reshape(n // 16, 2, 8, k // 64, 2, 4, 4, 2).permute(0, 3, 2, 5, 4, 1, 7, 6).reshape(-1)
     return placed[::2] | placed[1::2] << 4
 
 

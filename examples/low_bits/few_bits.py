@@ -19,8 +19,11 @@ E, Z = lego.size("E", max=1 << 10), lego.size("Z", max=1 << 16)  # experts, and 
 
 
 def shuffled(n, k):
-    """[n, k] -> place: 16 x 64 numbers are next to each other, 32 of a lane, as `mma.sync` takes 8 along K."""
-    return OrderBy(RegP([n // 16, 2, 8, k // 64, 2, 4, 8], [1, 4, 3, 6, 5, 2, 7])).GroupBy([n, k])
+    """[n, k] -> place: 16 x 64 numbers are next to each other, 32 of a lane, as `mma.sync` takes 8 along K.
+
+    Neighbours are in the two halves of a word, so that one mask takes both.
+    """
+    return OrderBy(RegP([n // 16, 2, 8, k // 64, 2, 4, 4, 2], [1, 4, 3, 6, 5, 2, 8, 7])).GroupBy([n, k])
 
 
 def streamed(x, w, scales, y, group, tokens, parts, row_of_x, row_of_y, expert=0):
@@ -124,8 +127,9 @@ FLOATS = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])  # of e2m1, by the low bits of a
 
 
 def multiplied_by(x, w, scales, group, floats):
-    """x w.T in f32: the bytes of w have two neighbours each; a call takes them where `shuffled` has put them."""
-    codes = np.stack([w & 15, w >> 4], axis=-1).reshape(len(w), -1).astype(int)
+    """x w.T in f32; a call takes the bytes of w where `shuffled` puts them, four for each 8 numbers of a row."""
+    words = np.stack([w & 15, w >> 4], axis=-1).reshape(len(w), -1, 2, 4)
+    codes = words.swapaxes(2, 3).reshape(len(w), -1).astype(int)
     numbers = FLOATS[codes & 7] * np.where(codes > 7, -1, 1) if floats else (codes + 8) % 16 - 8
     factors = 2.0 ** (scales.astype(int) - 127) if floats else scales.astype(np.float32)
     return x.astype(np.float32) @ (numbers * np.repeat(factors, group, axis=0).T).T
