@@ -3,9 +3,9 @@
     python bench/chunked_scans.py render      the kernels; no GPU
     python bench/chunked_scans.py time        on the GPU machine
 
-Both are compared with the plain recurrence in f32. Of `state_space` the rival is `chunk_simple_gla`, which multiplies by
-the steps beforehand and has keys and queries of each head: it is given those, made before the time. One of our kernels
-keeps a head's state on one multiprocessor, so that few heads leave a device idle; theirs divide the chunks, too.
+Both are compared with the plain recurrence in f32. Of `state_space` the rival is `chunk_simple_gla`, which takes keys
+and queries of each head, and values that are multiplied by their steps: it is given those, made before the time. A
+block of ours keeps the state of a head, so that few heads leave a device idle; theirs divide the chunks, too.
 """
 
 import sys

@@ -46,6 +46,7 @@ def variant(kind: str, tokens: int, parts: int) -> str:
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     import few_bits
+
     from lego_mlir import bf16, f4e2m1fn, f8e4m3fn, f8e8m0fnu, f16, i4
 
     types = {

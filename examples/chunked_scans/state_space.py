@@ -1,8 +1,8 @@
-"""Mamba-2's state-space duality, forward: h[t] = exp(d[t] a) h[t-1] + d[t] b[t] x[t]', y[t] = c[t] h[t], chunk by chunk.
+"""Mamba-2's state-space duality, forward: h[t] = exp(d[t] a) h[t-1] + d[t] b[t] x[t]', y[t] = c[t] h[t], in chunks.
 
-In a chunk of 64 steps the recurrence is a product of matrices, (c b' * fades) x with a fade for each pair of steps; what
-came before enters through the state, of 128 x 64 a head, which a block keeps from chunk to chunk. Copies of the next
-chunk are under way while one is computed. Steps past the end have d = 0, and change nothing.
+In a chunk of 64 steps the recurrence is a product of matrices, (c b' * fades) x with a fade for each pair of steps.
+What came before enters through the state, of 128 x 64 a head, which a block keeps from chunk to chunk. Copies of the
+next chunk are under way while one is computed. Steps past the end have d = 0, and change nothing.
 
 lego-mlir run examples/chunked_scans/state_space.py --size B=2 --size T=100 --size H=3
 """
@@ -62,8 +62,8 @@ def state_space(
         from_state = lego.mma(left, state.get().to(bf16), lego.zeros(f32, (CHUNK, WIDTH)))
         made = lego.mma(faded.to(bf16), given, from_state * lego.exp2(fades)[:, None])
         made.to(bf16).store(y, at=(batch, first, head * WIDTH))
-        kept = (lego.load(of_x, (CHUNK, WIDTH), at=(half, 0)).to(f32) * (lego.exp2(end - fades) * step)[:, None]).to(bf16)
-        state.set(lego.mma(right.T, kept, state.get() * lego.exp2(end)))
+        kept = lego.load(of_x, (CHUNK, WIDTH), at=(half, 0)).to(f32) * (lego.exp2(end - fades) * step)[:, None]
+        state.set(lego.mma(right.T, kept.to(bf16), state.get() * lego.exp2(end)))
     state.get().store(last, at=(batch, head, 0, 0))
 
 

@@ -10,7 +10,7 @@ lego-mlir run examples/low_bits/few_bits.py --size M=5 --size N=144 --size K=512
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import OrderBy, RegP, Row, bf16, f4e2m1fn, f8e4m3fn, f8e8m0fnu, f2, f16, f32, gallery, i4, i32
+from lego_mlir import OrderBy, RegP, Row, bf16, f2, f4e2m1fn, f8e4m3fn, f8e8m0fnu, f16, f32, gallery, i4, i32
 
 ROWS, STEP, STAGES, WARPS = 128, 128, 4, 8  # rows of weights of a block, columns of a step, steps in flight, warps
 M, N = lego.size("M", max=1 << 16), lego.size("N", max=1 << 20, multiple_of=16)

@@ -93,12 +93,10 @@ _SUMS: Final[WeakKeyDictionary[Tracer, list[tuple[list[Statement], Spread, Scala
 
 def sum_of_scan(x: Spread) -> Scalar | None:
     """The sum of a tile of integers where a scan of it, among the same statements, has found that."""
-    tracer = current("a reduction")
-    for region, tile, found in _SUMS.get(tracer, ()):
-        if region is tracer.innermost and tile.layout == x.layout:
-            if all(a is b for a, b in zip(tile.registers, x.registers, strict=True)):
-                return found
-    return None
+    tracer, held = current("a reduction"), [*map(id, x.registers)]
+    here = ((tile, found) for region, tile, found in _SUMS.get(tracer, ()) if region is tracer.innermost)
+    same = (found for tile, found in here if tile.layout == x.layout and [*map(id, tile.registers)] == held)
+    return next(same, None)
 
 
 def _sum(a: Scalar, b: Scalar) -> Scalar:

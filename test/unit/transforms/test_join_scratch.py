@@ -16,9 +16,7 @@ LAYOUT = f2.Blocked((1, 2), (2, 16), (1, 4), order=(1, 0)).layout((2, 128))
 
 
 @lego.kernel(grid=1, block=128)
-def exchanged(
-    x: lego.Tensor(f32, Row(2, 128)), y: lego.Tensor(f32, Row(2, 128)), count: lego.Tensor(i32, Row(2, 128))
-):
+def exchanged(x: lego.Tensor(f32, Row(2, 128)), y: lego.Tensor(f32, Row(2, 128)), count: lego.Tensor(i32, Row(2, 128))):
     """A scan of pairs of two types over four warps, beside a tile of the user's."""
     own = lego.shared(f16, Row(128), name="own")
     own[lego.thread_id[0]] = 1
