@@ -1,12 +1,12 @@
-"""Products of few tokens with weights of 4 bits: examples/low_bits/few_bits.py, next to others, and f16.
+"""Products with weights of 4 bits: examples/low_bits, next to others, and f16.
 
     python bench/low_bits.py render           the kernels and their variants; no GPU
     python bench/low_bits.py prepare, time    on the GPU machine
 
-Of ours the fastest of the tiles in TILES counts, as the fastest configuration of Triton's does, whose blocks may divide
-K too: its result is then emptied before each launch, and that is timed. PyTorch multiplies the same weights in f16
-(cuBLAS), and with scales in its own format of 4 bits (`_weight_int4pack_mm`, bf16). The bytes of weights and scales
-over the time is the rate.
+Of ours the fastest of the tiles in TILES counts, and from 32 tokens on that of `many_tokens.py`; of Triton's the
+fastest configuration, whose blocks may divide K too: its result is then emptied before each launch, and that is timed.
+PyTorch multiplies the same weights in f16 (cuBLAS), and with scales in its own format of 4 bits
+(`_weight_int4pack_mm`, bf16). The rate is that of the bytes of weights.
 """
 
 import sys
@@ -28,6 +28,8 @@ TOKENS = {"w4a16": (1, 8, 16, 32, 64, 128, 256), "w4a8": (1, 16, 64), "mxfp4": (
 CASES = [(kind, m, n, k) for kind, ms in TOKENS.items() for (n, k), m in product(MATRICES, ms)]
 TILES = ((8, 4), (8, 8), (16, 4), (16, 8), (32, 4), (64, 2), (64, 4))
 """Tokens of a block, and the blocks that divide K."""
+MANY = 32
+"""Tokens from which on the kernel by `wgmma` is tried."""
 SHORT = [
     ("w4a16", 16, 8192, 8192), ("w4a16", 1, 8192, 8192), ("w4a16", 64, 8192, 8192), ("w4a16", 16, 28672, 4096),
     ("mxfp4", 16, 8192, 8192), ("w4a8", 16, 8192, 8192), ("w4a16", 256, 8192, 8192),
@@ -46,9 +48,13 @@ def variant(kind: str, tokens: int, parts: int) -> str:
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     import few_bits
+    import many_tokens
 
     from lego_mlir import bf16, f4e2m1fn, f8e4m3fn, f8e8m0fnu, f16, i4
 
+    if any(kind == "w4a16" for kind, *_ in cases):
+        (folder / "w4a16.cubin").unlink(missing_ok=True)
+        mlir_kernels.keep_cubin(folder, many_tokens.w4a16, TARGET)
     types = {
         "w4a16": (i4, f16, f16), "w4a8": (i4, f8e4m3fn, f16), "mxfp4": (f4e2m1fn, bf16, f8e8m0fnu),
     }  # fmt: skip
@@ -102,6 +108,9 @@ def timed(folder: Path, kind: str, m: int, n: int, k: int) -> list[harness.Conte
     for tokens, parts in TILES:
         kernel = mlir_kernels.kept_kernel(folder / f"{variant(kind, tokens, parts)}.cubin")
         ours[tokens, parts] = kernel.prepare(x, packed, scales, y, M=m, N=n, K=k)
+    if kind == "w4a16" and m >= MANY:
+        kernel, pairs = mlir_kernels.kept_kernel(folder / "w4a16.cubin"), codes[:, ::2] | codes[:, 1::2] << 4
+        ours["wgmma"] = kernel.prepare(x, pairs, scales, y, M=m, N=n, G=k // GROUP[kind])
     found = [harness.fastest("ours", ours, [(y, expected)], 1e-2, **facts)]
     z, halves, x_wide = torch.empty_like(y), weights.to(wide), x.to(wide)
     found.append(harness.fastest("f16", {"cuBLAS": partial(torch.mm, x_wide, halves.T, out=z)}, [(z, expected)], 2e-2))
