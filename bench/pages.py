@@ -40,6 +40,7 @@ attention.flash_table | attention | flash_attention | attention forward by strid
 attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 conversions.gather_table | conversions | gather | gathers from registers
+low_bits.table | low-bits | low_bits | products with weights of 4 bits, against cuBLAS in f16 and Triton
 decoder.table | decoder | decoder | a decoder token by token, against torch.compile
 formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
 mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
