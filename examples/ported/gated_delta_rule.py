@@ -26,12 +26,19 @@ def gated_delta_rule(
     h = lego.register(lego.zeros(f32, (K, BV)))
     if first is not None:
         h.set(lego.load(first, (K, BV), at=(batch, head, 0, columns)))
+
+    def step(t):
+        loaded = (lego.load(x, (n,), at=(batch, t, head, m)) for x, n, m in ((q, K, 0), (k, K, 0), (v, BV, columns)))
+        return (*loaded, g[batch, t, head], beta[batch, t, head])
+
+    ahead = lego.register(step(0))
     for t in lego.range(T):
-        query, key = (lego.load(x, (K,), at=(batch, t, head, 0)).to(f32) for x in (q, k))
+        query, key, value, gate, share = ahead.value
+        ahead.set(step(lego.minimum(t + 1, T - 1)))
+        query, key, value = query.to(f32), key.to(f32), value.to(f32)
         query, key = (x * lego.rsqrt((x * x).sum() + 1e-6) for x in (query, key))
-        value = lego.load(v, (BV,), at=(batch, t, head, columns)).to(f32)
-        faded = h.get() * lego.exp(g[batch, t, head])
-        new = (value - (faded * key[:, None]).sum(axis=0)) * beta[batch, t, head]
+        faded = h.get() * lego.exp(gate)
+        new = (value - (faded * key[:, None]).sum(axis=0)) * share
         h.set(faded + key[:, None] * new[None, :])
         made = (h.get() * (query * scale)[:, None]).sum(axis=0)
         made.to(bf16).store(o, at=(batch, t, head, columns))

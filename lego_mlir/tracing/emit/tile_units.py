@@ -20,7 +20,7 @@ from lego_mlir.aliases import Array, Expr, Symbol
 from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import Eq, FloorMod
+from lego_mlir.expr.nodes import Eq, FloorDiv, FloorMod
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved
@@ -122,6 +122,9 @@ def _affine(layout: Layout) -> tuple[tuple[Expr, ...], tuple[Expr, ...]]:
 
 def _term(trace: KernelTrace, extent: Expr) -> MapExtent:
     """A number, or a multiple or quotient of one size of the kernel, or of two. Raises LayoutError for another one."""
+    known = {s: trace.ranges[s] for s in extent.free_symbols if s in trace.ranges}
+    divided = (d for d in extent.atoms(FloorDiv) if isinstance(prove(Eq(FloorMod(*d.args), 0), known), Proved))
+    extent = sympy.expand(extent.xreplace({d: d.args[0] / d.args[1] for d in divided}))  # bytes of packed numbers
     if extent.is_Integer:
         return int(extent)
     factor, rest = extent.as_coeff_Mul()

@@ -156,12 +156,13 @@ class _Unified(Replay):
         return found
 
     def _divide(self, statement: If, product: TileProduct) -> _Division:
-        rows, columns = self._of_warps(statement, product.a.at[0]), self._of_warps(statement, product.b.at[1])
-        if any(self._of_warps(statement, product.a.at[1])) or any(self._of_warps(statement, product.b.at[0])):
+        left, right = product.tiles
+        rows, columns = self._of_warps(statement, left.at[0]), self._of_warps(statement, right.at[1])
+        if any(self._of_warps(statement, left.at[1])) or any(self._of_warps(statement, right.at[0])):
             raise refused(
                 statement.source, "the warps divide K of a product; write the sum over them, or give each all of K"
             )
-        (m, n), least = (product.a.shape[0], product.b.shape[1]), (min(rows), min(columns))
+        (m, n), least = (left.shape[0], right.shape[1]), (min(rows), min(columns))
         places = tuple((r - least[0], c - least[1]) for r, c in zip(rows, columns, strict=True))
         extent = max(r for r, _ in places) + m, max(c for _, c in places) + n
         tiles = {(r, c) for r in range(0, extent[0], m) for c in range(0, extent[1], n)}
@@ -219,7 +220,8 @@ class _Unified(Replay):
 
     def _multiply(self, statement: If, mark: TileProduct) -> None:
         rows, columns = self.divided[mark.sums].extent
-        a, b = self._whole(mark.a, 0, rows), self._whole(mark.b, 1, columns)
+        left, right = mark.tiles
+        a, b = self._whole(left, 0, rows), self._whole(right, 1, columns)
         self.product(TileProduct(a, b, self._registers(mark.sums), self._layout(mark.sums), self.transposed))
 
     def _store(self, statement: If, mark: SumsStored) -> None:

@@ -301,7 +301,7 @@ class _Divided(OwnNumbers):
         if len(self.tracer.products) == before:
             raise refused(
                 statement.source,
-                f"wgmma cannot compute this product of {mark.a.buffer.dtype} tiles; use tiles that pipeline has made "
+                f"wgmma cannot compute this product of {mark.b.buffer.dtype} tiles; use tiles that pipeline has made "
                 "rings of, with K contiguous but for f16 and bf16, and for i8 a multiple of 16 columns",
             )
 

@@ -39,7 +39,7 @@ class _Overlaid(Replay):
     def run(self) -> None:
         body = self.trace.body
         rings = {m.tile.buffer.name for _, m in words_in(body, RingCopy)}
-        rings |= {r.buffer.name for _, p in words_in(body, TileProduct) for r in (p.a, p.b)}
+        rings |= {r.buffer.name for _, p in words_in(body, TileProduct) for r in p.tiles}
         last = max((n for n, s in enumerate(body) if any(words_in((s,), RingPass))), default=-1)
         if last < 0:
             raise refused(self.trace.source, "no tile is in a ring; apply pipeline(stages) before overlay")

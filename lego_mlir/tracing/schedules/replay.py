@@ -20,8 +20,9 @@ from lego_mlir.expr.nodes import Le, Lt, Size
 from lego_mlir.f2.boxed import registers_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.tracing.schedules.scheduled import TraceRewriter
+from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.trace.marks import Rectangle, RingCopy, StagedTile, StoredTile, TileProduct
+from lego_mlir.tracing.trace.marks import HeldTile, Rectangle, RingCopy, StagedTile, StoredTile, TileProduct
 from lego_mlir.tracing.trace.trace import (
     For,
     If,
@@ -37,6 +38,7 @@ from lego_mlir.tracing.trace.trace import (
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.words.control import Cell
 from lego_mlir.tracing.words.mma import Part, mma
+from lego_mlir.tracing.words.scalar import Scalar
 from lego_mlir.tracing.words.tensor import View
 
 Rewrites = Mapping[type, Callable[[If, Any], None]]
@@ -163,8 +165,13 @@ class Replay(TraceRewriter):
         """A product of the block, called again: its sums are the registers of a spread variable."""
         assert mark.layout is not None, "only a product of the block has a layout"
         total = variable_of(mark.layout, mark.sums)
-        a, b = self.part(mark.a), self.part(mark.b)
+        b = self.part(mark.b)
         with self.tracer.word(mark):
+            if isinstance(mark.a, HeldTile):
+                held = [None if value is None else Scalar(value) for value in mark.a.values]
+                total.set(mma(Spread(mark.a.layout, mark.a.dtype, held), b, total, warpgroups=warpgroups))
+                return
+            a = self.part(mark.a)
             left, right = (b.T, a.T) if mark.transposed else (a, b)
             total.set(mma(left, right, total, warpgroups=warpgroups))
 

@@ -46,6 +46,7 @@ from lego_mlir.tracing.trace.marks import (
     COPIES,
     PRODUCTS,
     CopyOut,
+    HeldTile,
     OnSide,
     Rectangle,
     RingCopy,
@@ -361,7 +362,9 @@ class _Pipelined(Replay):
 
     def _stay_in_flight(self, body: Sequence[Statement]) -> bool:
         """Whether the uses of a step are products alone, so that the next step's first product releases its stage."""
-        return all(isinstance(s := body[n], If) and isinstance(s.mark, TileProduct) for n in self.staged.uses(body))
+        uses = [body[n] for n in self.staged.uses(body)]
+        marks = [s.mark for s in uses if isinstance(s, If) and isinstance(s.mark, TileProduct)]
+        return len(marks) == len(uses) and not any(isinstance(mark.a, HeldTile) for mark in marks)
 
     def _steps(self, statements: Sequence[Statement], k: Index, first: Index, kept: bool) -> None:
         statements = self._loads_first(statements)
@@ -531,11 +534,12 @@ class _Pipelined(Replay):
             ring = self.rings.get(given.buffer.name)
             return given if ring is None else ring.of(self.slot, given).rectangle(self.tracer)
 
+        left = mark.a if isinstance(mark.a, HeldTile) else here(mark.a)
         if pair is None:
-            self.product(replace(mark, a=here(mark.a), b=here(mark.b)))
-        elif mark is pair.first:
+            self.product(replace(mark, a=left, b=here(mark.b)))
+        elif mark is pair.first and isinstance(left, Rectangle):
             both = self.rings[mark.b.buffer.name].all(self.slot).rectangle(self.tracer)
-            self.product(pair.product(here(mark.a), both))
+            self.product(pair.product(left, both))
 
     def copy(self, statement: Statement) -> None:
         """A statement as it is; an element of a staged tile is loaded from the stage."""

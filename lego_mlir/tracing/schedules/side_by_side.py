@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lego_mlir.f2.linear import LinearLayout
-from lego_mlir.tracing.trace.marks import Rectangle, TileProduct
+from lego_mlir.tracing.trace.marks import HeldTile, Rectangle, TileProduct
 from lego_mlir.tracing.trace.trace import For, If, Statement
 from lego_mlir.tracing.trace.wgmma_products import WIDEST
 
@@ -54,6 +54,8 @@ def _pair(first: Statement, second: Statement) -> SideBySide | None:
     if len(marks) < 2 or any(mark.transposed for mark in marks):
         return None
     (a, b), (left, right) = ((mark.a, mark.b) for mark in marks)
+    if isinstance(a, HeldTile):
+        return None
     alone = not any(total in marks[1].sums for total in marks[0].sums)
     alike = alone and left == a and marks[0].layout == marks[1].layout and right.layout == b.layout
     apart = len({part.buffer.name for part in (a, b, right)}) == 3

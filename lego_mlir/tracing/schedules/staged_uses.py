@@ -40,7 +40,7 @@ class StagedUses:
 
     def __init__(self, trace: KernelTrace) -> None:
         self._body = trace.body
-        self.operands = {r.buffer.name for _, p in words_in(trace.body, TileProduct) for r in (p.a, p.b)}
+        self.operands = {r.buffer.name for _, p in words_in(trace.body, TileProduct) for r in p.tiles}
         self._copied = self._only_copied(trace)
         loops = [s for s in trace.statements() if isinstance(s, For)]
         self.loops = {id(s): s for s in loops if self._is_staged(s)}
@@ -90,7 +90,7 @@ class StagedUses:
     def _only_copied(self, trace: KernelTrace) -> set[str]:
         """The tiles that copies of loops fill, and that nothing but these loops uses, by loading elements."""
         loops = [s for s in trace.statements() if isinstance(s, For) and self._copies(s)]
-        stores = {n for loop in loops for s in statements_in(loop.body) if isinstance(s, Store) for n in shared_in(s)}
+        stores = {n for loop in loops for s in outside_copies(loop.body) if isinstance(s, Store) for n in shared_in(s)}
         found = {n for loop in loops for n in self._copies(loop)}
         found = set() if stores & self.operands else found
         inside = {id(s) for loop in loops for s in statements_in(loop.body)}

@@ -24,6 +24,7 @@ from lego_mlir.tracing.spread.conversion import load_registers, store_registers
 from lego_mlir.tracing.spread.distributed import Spread, open_tile
 from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of
+from lego_mlir.tracing.spread.scans import sum_of_scan
 from lego_mlir.tracing.spread.scratch import scratch_in_turn
 from lego_mlir.tracing.trace.dtypes import DType, i1, i32
 from lego_mlir.tracing.trace.trace import MlirOperation
@@ -109,6 +110,8 @@ def _fold(tiles: Sequence[Spread], axis: int, combine: Combine, by_warp: str = "
         return (tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine, by_warp)[-1], by_warp),)
     layout = tiles[0].layout
     if len(layout.outs) == 1:
+        if by_warp == "add" and (known := sum_of_scan(tiles[0])) is not None:
+            return (known,)
         grown = _fold([tile.expand_dims(1) for tile in tiles], 0, combine, by_warp)
         return tuple(tile.registers[0] for tile in grown)
     tracer, fibers, held = current("a reduction"), Fibers(layout, axis), [tile.registers for tile in tiles]

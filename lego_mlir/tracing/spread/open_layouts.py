@@ -135,7 +135,7 @@ class OpenLayouts:
             packed=dtype.is_packed,
             source=str(tracer.here()),
             word=word,
-            path=(*tracer.path, *(symbol for symbol, _ in tracer.loops)),
+            path=(*tracer.path, *(symbol for symbol, *_ in tracer.loops)),
             region=self._region_number(),
         )
 
@@ -162,12 +162,14 @@ class OpenLayouts:
     def _trips(self) -> float:
         """How often the innermost region runs, about."""
         product = 1.0
-        for symbol, step in self.tracer.loops:
+        for symbol, *ends, step in self.tracer.loops:
             known = self.tracer.ranges[symbol]
             low, high = known.lo, known.hi
             stride = bounds(step, self.tracer.ranges).lo or 1
             fixed = isinstance(low, int) and isinstance(high, int) and high - low < COUNTED_TRIPS * stride
-            product *= max(1.0, (high - low) / stride) if fixed else ASSUMED_TRIPS
+            trips = max(1.0, (high - low) / stride) if fixed else ASSUMED_TRIPS
+            loaded = any(end.free_symbols & self.tracer.from_data for end in ends)
+            product *= min(trips, ASSUMED_TRIPS) if loaded else trips
         return product
 
     def _is_uniform(self) -> bool:
@@ -177,7 +179,7 @@ class OpenLayouts:
             require_uniform(tracer, "a tile")
         except LegoError:
             return False
-        loops, from_data = {symbol for symbol, _ in tracer.loops}, set(tracer.from_data)
+        loops, from_data = {symbol for symbol, *_ in tracer.loops}, set(tracer.from_data)
         under = [condition.free_symbols for condition in tracer.path[tracer.path_of_role :]]
         return not any(symbols & from_data and not symbols & loops for symbols in under)
 

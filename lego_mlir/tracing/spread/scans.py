@@ -9,7 +9,7 @@ in order: of two neighbouring blocks the upper one's carry is preceded by the lo
 
     register bit    both blocks are the thread's
     lane bits       a scan of the totals by `shuffle_up`
-    warp bits       the totals of all these warps through shared memory, with one barrier
+    warp bits       the totals of all these warps through shared memory, with one barrier; the sum of the tile is known
 
 Last a run with a carry is scanned again, from its first element combined with the carry: two combinations an element,
 whatever the size; where lanes alone join runs, the scan of the totals has the last element already. The function need
@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import Final, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 from lego_mlir.errors import brief
 from lego_mlir.expr.index import Condition, Index
@@ -39,6 +40,7 @@ from lego_mlir.tracing.spread.filled import require_axis
 from lego_mlir.tracing.spread.lane_exchange import lane_of
 from lego_mlir.tracing.spread.warp_exchange import exchanged, thread_number
 from lego_mlir.tracing.trace.dtypes import i1
+from lego_mlir.tracing.trace.trace import Statement
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.words import warps
 from lego_mlir.tracing.words.reductions import require_uniform
@@ -79,8 +81,22 @@ def scan(
         return tuple(cast(Scalar, v) for v in made)
 
     undo = _without if combine is _sum and dtypes[0].family == "int" else None
-    found = _scanned(tracer, given, axis, checked, reverse, undo)
+    found, whole = _scanned(tracer, given, axis, checked, reverse, undo)
+    if undo and whole is not None:
+        _SUMS.setdefault(tracer, []).append((tracer.innermost, given[0], whole[0]))
     return found if several else found[0]
+
+
+_SUMS: Final[WeakKeyDictionary[Tracer, list[tuple[list[Statement], Spread, Scalar]]]] = WeakKeyDictionary()
+"""Tiles of integers that were scanned by addition, with their sums, by the statements where these are computed."""
+
+
+def sum_of_scan(x: Spread) -> Scalar | None:
+    """The sum of a tile of integers where a scan of it, among the same statements, has found that."""
+    tracer, held = current("a reduction"), [*map(id, x.registers)]
+    here = ((tile, found) for region, tile, found in _SUMS.get(tracer, ()) if region is tracer.innermost)
+    same = (found for tile, found in here if tile.layout == x.layout and [*map(id, tile.registers)] == held)
+    return next(same, None)
 
 
 def _sum(a: Scalar, b: Scalar) -> Scalar:
@@ -100,13 +116,14 @@ def cumulated(called: str, x: Spread, axis: int, reverse: bool) -> Spread:
 
 def _scanned(
     tracer: Tracer, tiles: Sequence[Spread], axis: int, combine: Combine, reverse: bool, undo: Combine | None
-) -> tuple[Spread, ...]:
+) -> tuple[tuple[Spread, ...], Values | None]:
+    """The scanned tiles, and the total of all their elements where every thread has it."""
     layout = tiles[0].layout
     bits = axis_bits(layout, axis)
     if bits is None:
         target = blocked_along(layout, axis)
-        moved = [convert(tile, target) for tile in tiles]
-        return tuple(convert(tile, layout) for tile in _scanned(tracer, moved, axis, combine, reverse, undo))
+        moved, whole = _scanned(tracer, [convert(tile, target) for tile in tiles], axis, combine, reverse, undo)
+        return tuple(convert(tile, layout) for tile in moved), whole
     if any(bit.place == "warp" for bit in bits.each):
         require_uniform(tracer, "a scan of a spread value over several warps")
     copies = free_bits(layout).get("warp", 0)
@@ -120,7 +137,8 @@ def _scanned(
     }
     found = work.scanned(held)
     kept = [found.get(element) for element in elements]
-    return tuple(Spread(layout, x.dtype, [None if v is None else v[k] for v in kept]) for k, x in enumerate(tiles))
+    made = (Spread(layout, x.dtype, [None if v is None else v[k] for v in kept]) for k, x in enumerate(tiles))
+    return tuple(made), work.whole
 
 
 @dataclass(slots=True)
@@ -152,6 +170,10 @@ class AxisScan:
     reverse: bool
     size: int
     apart: int | None
+    by_last: bool = False
+    """Whether the totals of a warp's lanes are known to its last lane alone, in the order of the scan."""
+    whole: Values | None = None
+    """The total of a tile whose elements are all along the axis, where the last blocks to be joined are of warps."""
 
     def scanned(self, held: Mapping[int, Values]) -> dict[int, Values]:
         """The combinations of the elements that a thread holds, by their flat elements."""
@@ -164,7 +186,11 @@ class AxisScan:
         while rest:
             group = self._together(rest)
             rest = rest[len(group) :]
+            if rest and rest[0].place == "warp":
+                self.by_last = [bit.mask for bit in group] == [1, 2, 4, 8, 16]
             self._join(group, list(fibers.values()), needed=bool(rest))
+            if not rest and group[0].place == "warp" and len(fibers) == 1:
+                self.whole = next(iter(next(iter(fibers.values())).values())).total
         return {
             off | along << self.bits.start: values
             for off, runs in fibers.items()
@@ -272,7 +298,7 @@ class AxisScan:
             before = running
             if not single:
                 before = self.undo(running, total) if self.undo else tuple(shift(v, step) for v in running)
-            whole = tuple(warps.shuffle(v, last) for v in running) if needed else total
+            whole = tuple(warps.shuffle(v, last) for v in running) if needed and not self.by_last else running
             found.append((before, None if self.undo else conditions[0], whole, running))
         return found
 
@@ -286,8 +312,11 @@ class AxisScan:
             number, others = number + (bit << k), others - bit * mask
         blocks = [j for j in range(1 << len(group)) if combined([1 << bit.level for bit in group], j) < self.size]
         order = blocks[:: -1 if self.reverse else 1]
-        places = [(others + combined(masks, j)) * WARP + lane for j in order]
-        parts = exchanged(self.tracer, totals, thread, places)
+        if self.by_last:
+            last = lane < 1 if self.reverse else lane > WARP - 2
+            parts = exchanged(self.tracer, totals, warp, [others + combined(masks, j) for j in order], last)
+        else:
+            parts = exchanged(self.tracer, totals, thread, [(others + combined(masks, j)) * WARP + lane for j in order])
         rank = len(order) - 1 - number if self.reverse else number
         found = list[Joined]()
         for each in parts:

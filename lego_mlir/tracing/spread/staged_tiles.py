@@ -23,7 +23,7 @@ from lego_mlir.tracing.spread import accesses
 from lego_mlir.tracing.spread.distributed import Spread
 from lego_mlir.tracing.spread.multiplication import mma
 from lego_mlir.tracing.spread.variables import SpreadVariable
-from lego_mlir.tracing.trace.marks import Rectangle, StagedTile, TileProduct
+from lego_mlir.tracing.trace.marks import HeldTile, Rectangle, StagedTile, TileProduct
 from lego_mlir.tracing.trace.shared_lines import panel, ring_layout
 from lego_mlir.tracing.trace.trace import If
 from lego_mlir.tracing.trace.tracer import Tracer, current
@@ -60,15 +60,27 @@ def staged(source: View, at: Sequence[IndexLike], shape: Sequence[int], axis: in
 def multiplied_in_place(
     a: Spread | Part | View, b: Spread | Part | View, total: SpreadVariable, warpgroups: bool
 ) -> SpreadVariable:
-    """`total += a @ b`; of two staged tiles it is the word that schedules read, with the registers of the variable."""
+    """`total += a @ b`, the word that schedules read, with the registers of the variable.
+
+    Both tiles are staged, or b alone, where `wgmma` takes the registers of a. Other products are plain statements.
+    """
     tracer = current("lego.mma")
-    if not isinstance(a, View) or not isinstance(b, View):
+    a, before = a.get() if isinstance(a, Spread) else a, len(tracer.products)
+    with tracer.recorded() as part:
         total.set(mma(a, b, total, warpgroups))
+    if not isinstance(b, View) or isinstance(a, Part) or (isinstance(a, Spread) and len(tracer.products) == before):
+        tracer.extend(part)
         return total
     registers = tuple(cell.register for cell in total.registers if isinstance(cell, control.Cell))
-    with tracer.word(TileProduct(_whole(tracer, a), _whole(tracer, b), registers, total.layout)):
-        total.set(mma(a, b, total, warpgroups))
+    with tracer.word(TileProduct(_operand(tracer, a), _whole(tracer, b), registers, total.layout)):
+        tracer.extend(part)
     return total
+
+
+def _operand(tracer: Tracer, a: Spread | View) -> Rectangle | HeldTile:
+    if isinstance(a, View):
+        return _whole(tracer, a)
+    return HeldTile(a.layout, a.dtype, tuple(None if x is None else x.entry for x in a.registers))
 
 
 def _whole(tracer: Tracer, view: View) -> Rectangle:

@@ -110,17 +110,31 @@ class TileSums:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldTile:
+    """A tile in the registers of a block, in a linear layout: the value of each register, None outside of a box."""
+
+    layout: Any
+    dtype: DType
+    values: tuple[Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TileProduct:
     """`lego.mma`: `sums += a @ b`. By each warp, where `layout` is None; else by the block, sums in that layout.
 
-    If `transposed`, the block multiplies b' a', and the sums have the layout of that.
+    If `transposed`, the block multiplies b' a', and the sums have the layout of that. Else `a` may be in registers.
     """
 
-    a: Rectangle
+    a: Rectangle | HeldTile
     b: Rectangle
     sums: tuple[Register, ...]
     layout: Any = None
     transposed: bool = False
+
+    @property
+    def tiles(self) -> tuple[Rectangle, ...]:
+        """The operands in shared memory."""
+        return tuple(x for x in (self.a, self.b) if isinstance(x, Rectangle))
 
 
 @dataclass(frozen=True, slots=True)

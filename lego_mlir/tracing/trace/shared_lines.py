@@ -81,6 +81,8 @@ def lines_of(layout: Layout) -> Lines | None:
     >>> from lego_mlir import Col, Row, as_layout, gallery
     >>> lines_of(as_layout(Row(64, 32)))
     Lines(stride=32, transposed=False, order=None)
+    >>> lines_of(as_layout(Row(1, 32))).stride
+    32
     >>> lines_of(as_layout(Col(64, 32))), lines_of(gallery.padded(64, 32, 8)).stride
     (Lines(stride=64, transposed=True, order=None), 40)
     >>> lines_of(as_layout(gallery.xor_swizzle(32, 64, vec=8))).order
@@ -98,9 +100,9 @@ def lines_of(layout: Layout) -> Lines | None:
 
 def _straight(layout: Layout, position: Any) -> Lines | None:
     for transposed, (outer, inner) in enumerate(((_ROW, _COLUMN), (_COLUMN, _ROW))):
-        stride = position.coeff(outer)
-        if stride.is_Integer and position == stride * outer + inner and layout.physical_size() % int(stride) == 0:
-            return Lines(int(stride), bool(transposed))
+        stride, size = position.coeff(outer), layout.physical_size()
+        if stride.is_Integer and position == stride * outer + inner and size % int(stride or size) == 0:
+            return Lines(int(stride or size), bool(transposed))  # a single line has no stride
     return None
 
 

@@ -121,7 +121,7 @@ class Tracer:
         self.phases: tuple[frozenset[str], ...] = ()  # shared tiles that are used one after the other
         self.at: Source | None = None  # the line of the statement that a schedule rewrites
         self.known_sizes: Mapping[Symbol, Expr] = {}  # sizes that are numbers, for which the kernel is specialised
-        self.loops: list[tuple[Symbol, Expr]] = []  # the variables of the open loops, with their steps
+        self.loops: list[tuple[Symbol, Expr, Expr, Expr]] = []  # variables of the open loops: first, end, step
         self.open_layouts: OpenLayouts | None = None  # those of tiles without one
         self.unit: str | None = None  # the matrix unit for whose operands tiles without a layout may be staged
         self.roles: dict[tuple[int, int, int], int] = {}  # the numbers of the barriers of roles, by their warps

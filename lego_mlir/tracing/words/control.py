@@ -184,7 +184,7 @@ class Loop(Opened):
         tracer = self._open()
         symbol, facts = tracer.loop_symbol(*self._bounds)
         source = tracer.here()
-        tracer.loops.append((symbol, self._bounds[2]))
+        tracer.loops.append((symbol, *self._bounds))
         with tracer.region(*facts, variable=symbol) as body:
             try:
                 yield Index(symbol) if self._from is None else Index(self._from) - Index(symbol)

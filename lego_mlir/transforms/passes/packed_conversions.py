@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 from lego_mlir import bindings
@@ -133,9 +134,9 @@ def _widened(operation: Op) -> None:
         return
     if not isinstance(type_, ir.VectorType):
         wide = _from_f8([_make("arith.bitcast", byte, given), _zero(byte)], source)[0]
-    elif type_.rank == 1 and type_.shape[0] % 2 == 0:
+    elif type_.shape[-1] % 2 == 0:
         whole = _make("arith.bitcast", _like(given.type, byte), given)
-        numbers = [_element(whole, n) for n in range(type_.shape[0])]
+        numbers = [_element(whole, *place) for place in product(*map(range, type_.shape))]
         halves = [one for n in range(0, len(numbers), 2) for one in _from_f8(numbers[n : n + 2], source)]
         wide = _make("vector.from_elements", _like(type_, half), *halves)
     else:
@@ -178,8 +179,8 @@ def _zero(type_: Type) -> Value:
     return _make("arith.constant", type_, value=number)
 
 
-def _element(vector: Value, place: int) -> Value:
-    position = bindings.load().ir.DenseI64ArrayAttr.get([place])
+def _element(vector: Value, *place: int) -> Value:
+    position = bindings.load().ir.DenseI64ArrayAttr.get(list(place))
     return _make("vector.extract", vector.type.element_type, vector, static_position=position)
 
 

@@ -18,7 +18,7 @@ TABLE = FOLDER / "proofs" / "shipped.json"
 KNOWN = json.loads(TABLE.read_text())
 LONG = {
     "attention_pipelined.py attention", "attention_spread.py attention", "attention_warpgroups.py attention",
-    "cluster_product.py product",
+    "cluster_product.py product", "low_bits/few_bits.py w4a16",
     "first_day/bitonic_sort.py sort", "grouped_matmul.py grouped_product", "warp_roles.py product", "matmul",
     "second_week/w4a16.py w4a16", "second_week/implicit_gemm.py implicit_gemm",
     "dot products", "stencil", "stencil shared", "stencil strips", "pad", "pad transposed", "crop", "batched products",

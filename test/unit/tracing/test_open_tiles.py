@@ -98,6 +98,21 @@ def test_a_bound_of_data_is_no_number_of_rounds(most):
     np.testing.assert_allclose(y, 3 * x.sum(axis=1), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize(("most", "weight"), [(1 << 20, 16), (8, 8)])
+def test_a_loop_whose_end_is_loaded_counts_as_few_turns(most, weight):
+    """Whatever range is declared: it says what may be, not what is usual."""
+
+    @lego.kernel(grid=1, block=128)
+    def summed(n: lego.Tensor(i32, Row(1), range=(0, most + 1)), x: SQUARE, y: SQUARE):
+        total = lego.register(lego.zeros(f32, (N, N)))
+        for _ in lego.range(lego.index(n[0])):
+            total += lego.load(x, (N, N))
+        total.get().store(y)
+
+    (assigned,) = of(summed.layout_choice, AssignTile)
+    assert assigned.node.weight == weight
+
+
 def test_indices_and_masks_follow_the_layouts_of_data():
     @lego.kernel(grid=1, block=128)
     def lower(x: SQUARE, y: SQUARE, z: lego.Tensor(i32, Row(N))):

@@ -107,7 +107,30 @@ def test_the_plan_is_that_of_the_layout():
     shuffles, stores, barriers = moves(IN_WARPS, 1)
     assert shuffles > 0 and (stores, barriers) == (0, 0)
     shuffles, stores, barriers = moves(VECTOR, 0)
-    assert shuffles > 0 and (stores, barriers) == (1, 1)
+    assert shuffles == 5 and (stores, barriers) == (1, 1)  # by the last lane, whose total no other lane needs
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("run", [launch, launch_emulated, launch_on_cpu])
+def test_a_sum_takes_the_total_of_a_scan(run, reverse):
+    """One exchange for both, unless the sum is of another tile, comes first, or is computed where the scan was not."""
+
+    @lego.kernel(grid=1, block=128)
+    def k(x: lego.Tensor(i32, Row(512)), y: lego.Tensor(i32, Row(512)), sums: lego.Tensor(i32, Row(2))):
+        tile = lego.load(x, VECTOR)
+        with lego.when(x[0] > 0):
+            tile.cumsum(0, reverse).store(y)
+        first = tile.sum()
+        (tile.cumsum(0, reverse) + tile.sum()).store(y)
+        twice = (tile * 2).sum()
+        with lego.when(lego.thread_id[0] == 0):
+            sums[0], sums[1] = first, twice
+
+    x = np.random.default_rng(0).integers(-9, 9, 512).astype(np.int32)
+    _, y, sums = run(k, x, 0 * x, np.zeros(2, np.int32))
+    np.testing.assert_array_equal(y - x.sum(), expected(x, 0 * x, 0, reverse)[0])
+    assert sums.tolist() == [x.sum(), 2 * x.sum()]
+    assert compile_kernel((k,), target="sm_80").text.count("redux.sync") == 2
 
 
 @pytest.mark.parametrize(

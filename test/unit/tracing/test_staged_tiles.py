@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i8, i32, interp
+from lego_mlir import Col, Row, bf16, f8e4m3fn, f16, f32, i4, i8, i32, interp
 from lego_mlir.engine.choice_reasons import reasons
 from lego_mlir.engine.operand_places import staged_place
 from lego_mlir.engine.pinned_source import pinned_source
@@ -16,7 +16,7 @@ from lego_mlir.engine.tile_graph import LoadTile
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.schedules.scheduled import words_in
-from lego_mlir.tracing.trace.marks import StagedTile, TileProduct
+from lego_mlir.tracing.trace.marks import RingCopy, StagedTile, TileProduct
 from lego_mlir.tracing.trace.shared_lines import ring_layout
 
 M, N = 128, 64
@@ -83,6 +83,38 @@ def test_the_code_of_a_scheduled_product(dtype):
     np.testing.assert_array_equal(arrays[2].reshape(M, N), expected)
     text = compile_kernel(kernel, target="sm_90a").text
     assert "wgmma.mma_async" in text and "mma.sync" not in text and "ldmatrix" not in text
+
+
+@pytest.mark.parametrize("schedules", [SCHEDULES[1], "warpgroups, pipeline(stages=3)", SCHEDULES[2]])
+def test_a_left_operand_that_is_computed_stays_in_registers(schedules):
+    """Of numbers of 4 bits in a ring of their own, by `wgmma` from registers where the schedule names that unit."""
+    m, n, k, step = 64, 64, 256, 64
+
+    @lego.kernel(grid=1, block=128)
+    def product(a: lego.Tensor(i4, Row(m, k)), b: lego.Tensor(f16, Row(n, k)), c: lego.Tensor(f32, Row(m, n))):
+        held = lego.shared(i4, Row(m, step), name="held")
+        acc = lego.register(lego.zeros(f32, (m, n)))
+        for first in lego.range(0, k, step):
+            x = lego.load(b, (n, step), at=(0, first))
+            lego.copy_async(a.bytes, held.bytes, at=(0, first // 2))
+            lego.commit_copies()
+            lego.wait_copies()
+            lego.barrier()
+            acc.set(lego.mma(lego.load(held, (m, step)).to(f16), x.T, acc))
+            lego.barrier()
+        acc.get().store(c)
+
+    kernel, rng = product.schedule(schedules), np.random.default_rng(0)
+    codes = rng.integers(0, 256, (m, k // 2)).astype(np.uint8)
+    b, c = rng.integers(-4, 5, (n, k)).astype(np.float16), np.zeros((m, n), np.float32)
+    numbers = (np.stack([codes & 15, codes >> 4], -1).reshape(m, k).astype(int) + 8) % 16 - 8
+    report = PtxRun(target="sm_90a", seed=1)(kernel, {"a": codes.ravel(), "b": b.ravel(), "c": c.ravel()}, {})
+    assert report.clean, report.faults
+    np.testing.assert_array_equal(c, numbers @ b.astype(int).T)
+    np.testing.assert_array_equal(kernel(codes, b, c * 0, check=True), c)
+    text, by_groups = compile_kernel(kernel, target="sm_90a").text, "warpgroups" in schedules
+    assert (text.count("wgmma.mma_async") > 0, "mma.sync" in text) == (by_groups, not by_groups)
+    assert len(marks(kernel, RingCopy)) == 2 * by_groups  # `ahead` has copies of threads
 
 
 def test_what_is_staged_is_found_by_cost():

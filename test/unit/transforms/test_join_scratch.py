@@ -12,27 +12,27 @@ from lego_mlir.transforms.modules import parse, session
 from lego_mlir.transforms.passes.allocate_shared import attributions
 from lego_mlir.transforms.passes.join_scratch import JoinScratch
 
-LAYOUT = f2.Blocked((2,), (32,), (4,), order=(0,)).layout((256,))
+LAYOUT = f2.Blocked((1, 2), (2, 16), (1, 4), order=(1, 0)).layout((2, 128))
 
 
 @lego.kernel(grid=1, block=128)
-def exchanged(x: lego.Tensor(f32, Row(256)), y: lego.Tensor(f32, Row(256)), count: lego.Tensor(i32, Row(256))):
+def exchanged(x: lego.Tensor(f32, Row(2, 128)), y: lego.Tensor(f32, Row(2, 128)), count: lego.Tensor(i32, Row(2, 128))):
     """A scan of pairs of two types over four warps, beside a tile of the user's."""
     own = lego.shared(f16, Row(128), name="own")
     own[lego.thread_id[0]] = 1
     lego.barrier()
-    values = lego.load(x, LAYOUT, at=(0,))
+    values = lego.load(x, LAYOUT)
     ones = lego.full(i32, LAYOUT, 1)
-    sums, counts = lego.scan((values, ones), 0, lambda a, b: (a[0] + b[0], a[1] + b[1]))
-    (sums * own[127 - lego.thread_id[0]].to(f32)).store(y, at=(0,))
-    counts.store(count, at=(0,))
+    sums, counts = lego.scan((values, ones), 1, lambda a, b: (a[0] + b[0], a[1] + b[1]))
+    (sums * own[127 - lego.thread_id[0]].to(f32)).store(y)
+    counts.store(count)
 
 
 def test_results_and_one_block_beside_other_tiles():
-    x = np.arange(256, dtype=np.float32)
-    _, y, count = launch_emulated(exchanged, x, np.zeros_like(x), np.zeros(256, np.int32))
-    np.testing.assert_array_equal(y, np.cumsum(x))
-    np.testing.assert_array_equal(count, np.arange(1, 257))
+    x = np.arange(256, dtype=np.float32).reshape(2, 128)
+    _, y, count = launch_emulated(exchanged, x, np.zeros_like(x), np.zeros(x.shape, np.int32))
+    np.testing.assert_array_equal(y, np.cumsum(x, axis=1))
+    np.testing.assert_array_equal(count, np.tile(np.arange(1, 129), (2, 1)))
     declared = re.findall(r"\.shared \.align \d+ \.b8 \w+\[(\d+)\]", exchanged.ptx("sm_90a"))
     assert sorted(map(int, declared)) == [256, 1024]
 
