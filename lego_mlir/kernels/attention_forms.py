@@ -21,6 +21,7 @@ from typing import Final, Literal
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
+from lego_mlir.kernels.pair_rules import PairRules, PairsOf
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16
 
 HEADS: Final = (64, 96, 128, 192, 256)
@@ -64,6 +65,8 @@ class AttentionForm:
     window: int | None = None
     group: int = 1
     scale: float | None = None
+    pairs: PairRules | None = None
+    """Rules of the user, with `causal` and `window` for pairs that these allow."""
 
     def __post_init__(self) -> None:
         if self.features not in HEADS or self.dtype not in (f16, bf16):
@@ -95,16 +98,30 @@ class AttentionForm:
 
     @property
     def exponent(self) -> float:
-        """The factor of scores that are exponents of 2."""
+        """The factor of scores that are exponents of 2: of what a rule gives, where there is one, else of products."""
+        if self.pairs is not None and self.pairs.score is not None:
+            return LOG2_E
         return LOG2_E / math.sqrt(self.features) if self.scale is None else LOG2_E * self.factor
 
-    def reaches(self, row: Operand, column: Operand) -> Operand:
-        """Whether a query attends to a key, with `causal`."""
-        return column <= row if self.window is None else (column <= row) & (column > row - self.window)
+    @property
+    def masks(self) -> bool:
+        """Whether a query may not attend to all keys."""
+        return self.causal or (self.pairs is not None and self.pairs.mask is not None)
 
-    def allowed(self, row: Operand, column: Operand, keys: Operand) -> Operand:
+    def reaches(self, row: Operand, column: Operand, pairs: PairsOf | None = None) -> Operand:
+        """Whether a query attends to a key, with a mask; `pairs` are those of the head where the user has one."""
+        found = column <= row if self.causal else True
+        if self.window is not None:
+            found = found & (column > row - self.window)
+        if self.pairs is None or self.pairs.mask is None:
+            return found
+        assert pairs is not None
+        seen = pairs.allowed(row, column)
+        return found & seen if self.causal else seen
+
+    def allowed(self, row: Operand, column: Operand, keys: Operand, pairs: PairsOf | None = None) -> Operand:
         """Whether a query attends to a key, of `keys` there are."""
-        return (column < keys) & self.reaches(row, column) if self.causal else column < keys
+        return (column < keys) & self.reaches(row, column, pairs) if self.masks else column < keys
 
 
 def is_positive(scale: object) -> bool:

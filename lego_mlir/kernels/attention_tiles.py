@@ -201,6 +201,14 @@ class KeyTiles:
         last = lego.minimum(self.keys, self.first + self.tile.rows) if self.form.causal else self.keys
         return lego.cdiv(last, self.tile.keys)
 
+    def visited(self, number: Operand, mask: bool) -> Operand:
+        """The tile of a visit: they are numbered by themselves."""
+        return number
+
+    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """All visits from, to, and whether their tiles have a mask."""
+        yield self.begin, self.end, True
+
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
         """Tiles after the first one from, to, and whether some query does not attend to some of their keys."""
         begin, end = self.begin + 1, self.end
@@ -230,13 +238,14 @@ class KeyRings:
     def fill(self, k: Operand, v: Operand, head: Place, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
-        for j in lego.range(span.begin, span.end):
-            t = before + j - span.begin
-            for ring, source in enumerate((k, v)):
-                self.empty[ring][t - self.tile.stages].wait()
-                full = self.full[ring][t]
-                lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
-                full.arrive()
+        for start, stop, mask in span.fills():
+            for number in lego.range(start, stop):
+                t, j = before + number - span.begin, span.visited(number, mask)
+                for ring, source in enumerate((k, v)):
+                    self.empty[ring][t - self.tile.stages].wait()
+                    full = self.full[ring][t]
+                    lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
+                    full.arrive()
         used.add(span)
 
     def take(self, ring: int, t: Operand) -> Operand:

@@ -1,0 +1,204 @@
+"""The tiles that a block visits under a user's mask: those with an allowed pair, and which of them need no mask.
+
+    by proof    begin .. end of the tiles are formulas of the block's first row: `rule_spans`
+    by table    a kernel evaluates the mask for all pairs, and lists the tiles of each block
+
+The table has a row of `i32` for each block of rows and each kind of tile, 0 those that have a mask and 1 those in which
+all pairs are allowed: their number, then the tiles. A block visits at least one tile, whose pairs are masked.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row, i32
+from lego_mlir.aliases import Operand
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.kernels.attention_tiles import held, launch_sizes
+from lego_mlir.kernels.pair_rules import PairRules, PairsOf
+from lego_mlir.kernels.rule_spans import spans
+
+if TYPE_CHECKING:
+    from lego_mlir.kernels.attention_forms import AttentionForm
+    from lego_mlir.tracing.definition.kernel import Kernel
+
+MASKED, WHOLE = 0, 1
+"""Kinds of tiles in a table."""
+TABLE_WARPS: Final = 8
+READ_DIM: Final = 2**31 - 1
+
+
+def read_types(rules: PairRules) -> dict[str, Operand]:
+    """The types of the arrays that rules read, in rows; their sizes are the launch's."""
+    return {
+        x.name: lego.Tensor(
+            x.dtype, Row(*(lego.size(f"{x.name}_{axis}", min=1, max=READ_DIM) for axis in range(x.rank)))
+        )
+        for x in rules.reads
+    }
+
+
+def pairs_of(rules: PairRules | None, batch: Operand, head: Operand, reads: Mapping[str, Operand]) -> PairsOf:
+    """The pairs of a head, in a kernel: arrays are read inside of their bounds."""
+    return PairsOf(rules or PairRules(), batch, head, {name: x.halo("clamp") for name, x in reads.items()})
+
+
+def with_parameters(function: Callable[..., None], types: Mapping[str, Operand]) -> Callable[..., None]:
+    """A kernel's function whose parameters have these names and types."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(name, kind, annotation=tensor) for name, tensor in types.items()]
+    )
+    return function
+
+
+class ProvedTiles:
+    """The tiles that a block visits, of `size` positions, for its `count` rows from `first` on; by formulas."""
+
+    def __init__(
+        self, allowed: Callable[[Operand, Operand], Operand], rows: tuple[Operand, int], size: int, length: Operand,
+        *, of_keys: bool = False,
+    ) -> None:  # fmt: skip
+        some, whole = spans(allowed, *rows, of_keys=of_keys)
+        tiles = lego.cdiv(length, size)
+        most = tiles + 1
+
+        def first_tile(position: Operand) -> Operand:
+            return lego.maximum(position, 0)
+
+        self.begin: Operand = 0
+        if some.low is not None:
+            self.begin = held(lego.minimum(first_tile(some.low) // size, tiles - 1), most)
+        end = tiles if some.high is None else lego.minimum(tiles, lego.cdiv(first_tile(some.high), size))
+        self.end = held(lego.maximum(end, self.begin + 1), most)
+        self.middle: Operand = self.begin + 1
+        if whole.low is not None:
+            self.middle = held(lego.minimum(lego.maximum(lego.cdiv(first_tile(whole.low), size), self.middle), self.end), most)
+        high = length if whole.high is None else lego.minimum(length, first_tile(whole.high))
+        self.last = held(lego.maximum(lego.minimum(high // size, self.end), self.middle), most)
+        self.has_low = whole.low is not None
+
+    def visited(self, number: Operand, mask: bool) -> Operand:
+        """The tile of a visit: they are numbered by themselves."""
+        return number
+
+    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """All visits from, to, and whether their tiles have a mask."""
+        yield self.begin, self.end, True
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """The same behind the first visit, in runs of tiles with a mask and without one."""
+        if self.has_low:
+            yield self.begin + 1, self.middle, True
+        yield self.middle, self.last, False
+        yield self.last, self.end, True
+
+
+class ListedTiles:
+    """The tiles that a block visits, by the rows of a table."""
+
+    begin: Operand = 0
+
+    def __init__(self, table: Operand, at: tuple[Operand, ...]) -> None:
+        self.table, self.at = table, at
+        self.masked = self._read(MASKED, 0, 1)
+        self.end = self.masked + self._read(WHOLE, 0)
+
+    def _read(self, kind: int, number: Operand, least: int = 0) -> Operand:
+        most = self.table.dims()[-1]
+        return lego.index(self.table[*self.at, kind, number], range=(least, most))
+
+    def visited(self, number: Operand, mask: bool) -> Operand:
+        """The tile of a visit."""
+        return self._read(MASKED, number + 1) if mask else self._read(WHOLE, number - self.masked + 1)
+
+    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """All visits from, to, and whether their tiles have a mask."""
+        yield 0, self.masked, True
+        yield self.masked, self.end, False
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """The same behind the first visit."""
+        yield 1, self.masked, True
+        yield self.masked, self.end, False
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """What a table is for: blocks of `rows` queries, and tiles of `visited` keys; or the other way `of_keys`."""
+
+    rows: int
+    visited: int
+    of_keys: bool = False
+
+
+def table_type(form: AttentionForm, shape: TableShape) -> Operand:
+    """The type of a table: [batches, heads, blocks, 2, 1 + tiles], with one batch and head where all have one mask."""
+    sizes = launch_sizes()
+    lengths = (sizes.keys, sizes.queries) if shape.of_keys else (sizes.queries, sizes.keys)
+    of_batch, of_head = form.pairs.by
+    tiles = lego.cdiv(lengths[1], shape.visited)
+    dims = (sizes.batch if of_batch else 1, sizes.heads * form.group if of_head else 1, lego.cdiv(lengths[0], shape.rows))
+    return lego.Tensor(i32, Row(*dims, 2, tiles + 1))
+
+
+def table_place(form: AttentionForm, batch: Operand, head: Operand, block: Operand) -> tuple[Operand, ...]:
+    """The index of a block's rows in a table."""
+    of_batch, of_head = form.pairs.by
+    return batch if of_batch else 0, head if of_head else 0, block
+
+
+def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
+    """The kernel that makes a table from the arrays that the mask reads; B, H, M and N are sizes of the launch."""
+    sizes = launch_sizes()
+    of_table = table_type(form, shape)
+    dims = of_table.layout.dims()
+    queries, keys = sizes.queries, sizes.keys
+    tiles = lego.cdiv(queries if shape.of_keys else keys, shape.visited)
+
+    def tiles_of_rule(*given: Operand) -> None:
+        *reads, table = given
+        block, head, batch = lego.block_id
+        pairs = pairs_of(form.pairs, batch, head, dict(zip(types, reads, strict=False)))
+        kinds = lego.shared(i32, Row(TABLE_WARPS))
+        counts = [lego.register(i32, 0) for _ in range(2)]
+        last = lego.register(i32, 0)
+        for start in lego.range(0, tiles, TABLE_WARPS):
+            tile = start + lego.warp_id
+            some, every = lego.register(i32, 0), lego.register(i32, 1)
+            for row in lego.range(shape.rows):
+                for across in lego.unroll(0, shape.visited, WARP):
+                    pair = block * shape.rows + row, tile * shape.visited + across + lego.lane_id
+                    i, j = pair[::-1] if shape.of_keys else pair
+                    seen = form.reaches(i, j, pairs)
+                    some.set(lego.where((i < queries) & (j < keys) & seen, 1, some.get()))
+                    every.set(lego.where((j < keys) & ((i >= queries) | seen), every.get(), 0))
+            any_, all_ = lego.warp_any(some.get() > 0), lego.warp_all(every.get() > 0)
+            with lego.when(lego.lane_id < 1):
+                kinds[lego.warp_id] = lego.where(any_, lego.where(all_, lego.i32(2), 1), 0)
+            lego.barrier()
+            for warp in lego.unroll(TABLE_WARPS):
+                with lego.when(start + warp < tiles):
+                    found = kinds[warp]
+                    for kind, count in enumerate(counts):
+                        with lego.when(found == kind + 1):
+                            count.set(count + 1)
+                            with lego.when(lego.thread_id[0] < 1):
+                                table.halo("zero")[batch, head, block, kind, lego.index(count.get())] = lego.i32(start + warp)
+                            last.set(lego.i32(start + warp))
+            lego.barrier()
+        masked, whole = (count.get() for count in counts)
+        with lego.when(lego.thread_id[0] < 1):
+            place = (batch, head, block)
+            table[*place, MASKED, 0] = lego.maximum(masked, 1)
+            table[*place, WHOLE, 0] = lego.where(masked > 0, whole, lego.maximum(whole - 1, 0))
+            with lego.when(masked < 1):  # the first visit has a mask
+                table[*place, MASKED, 1] = last.get()
+
+    types = {name: kind for name, kind in read_types(form.pairs).items() if name in form.pairs.mask.names}
+    kernel = lego.kernel(grid=dims[2::-1], block=WARP * TABLE_WARPS, name="attention_tiles_of_rule")
+    return kernel(with_parameters(tiles_of_rule, {**types, "tiles": of_table}))
