@@ -108,6 +108,11 @@ class AttentionForm:
         """Whether a query may not attend to all keys."""
         return self.causal or (self.pairs is not None and self.pairs.mask is not None)
 
+    @property
+    def by_shared_head(self) -> bool:
+        """Whether heads of queries that share a head of keys differ in the user's mask."""
+        return self.group > 1 and self.pairs is not None and self.pairs.by[1]
+
     def reaches(self, row: Operand, column: Operand, pairs: PairsOf | None = None) -> Operand:
         """Whether a query attends to a key, with a mask; `pairs` are those of the head where the user has one."""
         found = column <= row if self.causal else True

@@ -52,6 +52,7 @@ from lego_mlir.kernels.attention_tiles import (
 )
 
 from lego_mlir.kernels.pair_rules import PairsOf
+from lego_mlir.kernels.rule_spans import spans
 from lego_mlir.kernels.rule_tiles import (
     ListedTiles,
     ProvedTiles,
@@ -104,6 +105,7 @@ def build(
     types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v")}
     reads = {} if form.pairs is None else read_types(form.pairs)
     listed = form.pairs is not None and form.pairs.listed
+    by_proof = form.pairs is not None and form.pairs.mask is not None and not listed
     tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
     types |= {**reads, **tables, "o": of.of_queries("o"), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
@@ -113,7 +115,7 @@ def build(
         together = heads_in_cache(form, N) * form.group
     elif blocks is not None and tile.sections:
         together = lego.cdiv(tile.sections * blocks, count)
-    order = PartOrder(count, B * H * form.group, form.causal, together, blocks)
+    order = PartOrder(count, B * H * form.group, form.causal or by_proof, together, blocks)
 
     def attention(q: Operand, k: Operand, v: Operand, *more: Operand) -> None:
         *given, o, lse = more
@@ -126,7 +128,8 @@ def build(
             pairs = pairs_of(form.pairs, *of.query_place(head), dict(zip(reads, given, strict=False)))
             if listed:
                 return pairs, ListedTiles(given[-1], table_place(form, pairs.batch, pairs.head, place))
-            return pairs, ProvedTiles(lambda i, j: form.reaches(i, j, pairs), (first, tile.rows), tile.keys, N)
+            of_rows = spans(lambda i, j: form.reaches(i, j, pairs), first, tile.rows)
+            return pairs, ProvedTiles(of_rows, tile.keys, N)
 
         queries = QueryTiles(form, tile, order)
         rings = KeyRings(form, tile)

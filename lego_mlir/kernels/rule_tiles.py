@@ -10,17 +10,20 @@ all pairs are allowed: their number, then the tiles. A block visits at least one
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, i32
+from lego_mlir import Row, i32, i64
 from lego_mlir.aliases import Operand
+from lego_mlir.expr.index import as_expr
+from lego_mlir.expr.intervals import bounds
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_tiles import held, launch_sizes
+from lego_mlir.kernels.attention_tiles import HeadTensors, held, launch_sizes
 from lego_mlir.kernels.pair_rules import PairRules, PairsOf
-from lego_mlir.kernels.rule_spans import spans
+from lego_mlir.kernels.rule_spans import EVERYWHERE, NOWHERE, Span, spans
+from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
     from lego_mlir.kernels.attention_forms import AttentionForm
@@ -44,7 +47,36 @@ def read_types(rules: PairRules) -> dict[str, Operand]:
 
 def pairs_of(rules: PairRules | None, batch: Operand, head: Operand, reads: Mapping[str, Operand]) -> PairsOf:
     """The pairs of a head, in a kernel: arrays are read inside of their bounds."""
-    return PairsOf(rules or PairRules(), batch, head, {name: x.halo("clamp") for name, x in reads.items()})
+    return PairsOf(rules or PairRules(), batch, head, {name: ReadInside(x) for name, x in reads.items()})
+
+
+class ReadInside:
+    """A tensor that is read by indices of any value: they are clamped, as data, so that no proof is tried for each."""
+
+    def __init__(self, tensor: Operand) -> None:
+        self.tensor = tensor.halo("clamp")
+
+    def __getitem__(self, index: Operand) -> Operand:
+        given = index if isinstance(index, tuple) else (index,)
+        return self.tensor[tuple(_as_data(one) for one in given)]
+
+
+def _as_data(index: Operand) -> Operand:
+    """A tile of indices as numbers, equal ones once; others as they are."""
+    if not isinstance(index, lego.Spread) or index.dtype.family != "index":
+        return index
+    known: dict[Operand, Operand] = {}
+    tracer = current("an array of a rule")
+
+    def number(one: Operand) -> Operand:
+        expr = as_expr(one)
+        if expr not in known:
+            at = bounds(expr, tracer.known(expr.free_symbols))
+            small = at.lo is not None and at.hi is not None and -(2**31) <= at.lo <= at.hi < 2**31
+            known[expr] = (i32 if small else i64)(one)
+        return known[expr]
+
+    return index.map(number, index)
 
 
 def with_parameters(function: Callable[..., None], types: Mapping[str, Operand]) -> Callable[..., None]:
@@ -57,30 +89,27 @@ def with_parameters(function: Callable[..., None], types: Mapping[str, Operand])
 
 
 class ProvedTiles:
-    """The tiles that a block visits, of `size` positions, for its `count` rows from `first` on; by formulas."""
+    """The tiles that a block visits, of `size` of `length` positions, by the spans of its rows.
 
-    def __init__(
-        self, allowed: Callable[[Operand, Operand], Operand], rows: tuple[Operand, int], size: int, length: Operand,
-        *, of_keys: bool = False,
-    ) -> None:  # fmt: skip
-        some, whole = spans(allowed, *rows, of_keys=of_keys)
+    With `apart` the first visit, which has a mask, is not in the segments.
+    """
+
+    def __init__(self, of_rows: tuple[Span, Span], size: int, length: Operand, *, apart: bool = True) -> None:
+        some, whole = of_rows
         tiles = lego.cdiv(length, size)
-        most = tiles + 1
-
-        def first_tile(position: Operand) -> Operand:
-            return lego.maximum(position, 0)
-
         self.begin: Operand = 0
         if some.low is not None:
-            self.begin = held(lego.minimum(first_tile(some.low) // size, tiles - 1), most)
-        end = tiles if some.high is None else lego.minimum(tiles, lego.cdiv(first_tile(some.high), size))
-        self.end = held(lego.maximum(end, self.begin + 1), most)
-        self.middle: Operand = self.begin + 1
+            self.begin = held(lego.minimum(lego.maximum(some.low, 0) // size, tiles - 1), tiles + 1)
+        end = tiles if some.high is None else lego.minimum(tiles, lego.cdiv(lego.maximum(some.high, 0), size))
+        self.end = held(lego.maximum(end, self.begin + 1), tiles + 1)
+        self.start: Operand = self.begin + apart
+        self.middle = self.start
         if whole.low is not None:
-            self.middle = held(lego.minimum(lego.maximum(lego.cdiv(first_tile(whole.low), size), self.middle), self.end), most)
-        high = length if whole.high is None else lego.minimum(length, first_tile(whole.high))
-        self.last = held(lego.maximum(lego.minimum(high // size, self.end), self.middle), most)
-        self.has_low = whole.low is not None
+            low = lego.cdiv(lego.maximum(whole.low, 0), size)
+            self.middle = held(lego.minimum(lego.maximum(low, self.start), self.end), tiles + 1)
+        high = length if whole.high is None else lego.minimum(length, lego.maximum(whole.high, 0))
+        self.last = held(lego.maximum(lego.minimum(high // size, self.end), self.middle), tiles + 1)
+        self.kinds = whole is not NOWHERE, whole.low is not None
 
     def visited(self, number: Operand, mask: bool) -> Operand:
         """The tile of a visit: they are numbered by themselves."""
@@ -91,9 +120,13 @@ class ProvedTiles:
         yield self.begin, self.end, True
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """The same behind the first visit, in runs of tiles with a mask and without one."""
-        if self.has_low:
-            yield self.begin + 1, self.middle, True
+        """Visits from, to, and whether their tiles have a mask."""
+        some_whole, some_before = self.kinds
+        if not some_whole:
+            yield self.start, self.end, True
+            return
+        if some_before:
+            yield self.start, self.middle, True
         yield self.middle, self.last, False
         yield self.last, self.end, True
 
@@ -103,8 +136,8 @@ class ListedTiles:
 
     begin: Operand = 0
 
-    def __init__(self, table: Operand, at: tuple[Operand, ...]) -> None:
-        self.table, self.at = table, at
+    def __init__(self, table: Operand, at: tuple[Operand, ...], *, apart: bool = True) -> None:
+        self.table, self.at, self.start = table, at, int(apart)
         self.masked = self._read(MASKED, 0, 1)
         self.end = self.masked + self._read(WHOLE, 0)
 
@@ -122,9 +155,27 @@ class ListedTiles:
         yield self.masked, self.end, False
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """The same behind the first visit."""
-        yield 1, self.masked, True
+        """The same, without the first visit where it is apart."""
+        yield self.start, self.masked, True
         yield self.masked, self.end, False
+
+
+def query_tiles(
+    form: AttentionForm, rows: tuple[Operand, int], size: int, length: Operand, table: Sequence[Operand],
+    place: tuple[Operand, Operand],
+) -> ProvedTiles | ListedTiles:  # fmt: skip
+    """The tiles of queries that a block of keys visits, of each head; all where heads that share keys differ.
+
+    `rows` are its first key and how many it has, `place` its batch and head; `table` is that of keys, if there is one.
+    """
+    assert form.pairs is not None
+    if form.by_shared_head:
+        return ProvedTiles((EVERYWHERE, NOWHERE), size, length, apart=False)
+    if form.pairs.listed:
+        return ListedTiles(table[0], table_place(form, *place, rows[0] // rows[1]), apart=False)
+    pairs = PairsOf(form.pairs, *place, {})
+    of_rows = spans(lambda i, j: form.reaches(i, j, pairs), *rows, of_keys=True)
+    return ProvedTiles(of_rows, size, length, apart=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,15 +204,15 @@ def table_place(form: AttentionForm, batch: Operand, head: Operand, block: Opera
 
 
 def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
-    """The kernel that makes a table from the arrays that the mask reads; B, H, M and N are sizes of the launch."""
-    sizes = launch_sizes()
-    of_table = table_type(form, shape)
+    """The kernel that makes a table from the arrays that the mask reads, for q and k, of which it takes the sizes."""
+    sizes, of_table = launch_sizes(), table_type(form, shape)
+    of = HeadTensors(form, sizes)
     dims = of_table.layout.dims()
     queries, keys = sizes.queries, sizes.keys
     tiles = lego.cdiv(queries if shape.of_keys else keys, shape.visited)
 
     def tiles_of_rule(*given: Operand) -> None:
-        *reads, table = given
+        _, _, *reads, table = given
         block, head, batch = lego.block_id
         pairs = pairs_of(form.pairs, batch, head, dict(zip(types, reads, strict=False)))
         kinds = lego.shared(i32, Row(TABLE_WARPS))
@@ -201,4 +252,4 @@ def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
 
     types = {name: kind for name, kind in read_types(form.pairs).items() if name in form.pairs.mask.names}
     kernel = lego.kernel(grid=dims[2::-1], block=WARP * TABLE_WARPS, name="attention_tiles_of_rule")
-    return kernel(with_parameters(tiles_of_rule, {**types, "tiles": of_table}))
+    return kernel(with_parameters(tiles_of_rule, {"q": of.of_queries("q"), "k": of.of_keys("k"), **types, "tiles": of_table}))
