@@ -2,8 +2,8 @@
 
 The same rules as functions of both: causal, a sliding window, documents, ALiBi, a prefix that all see, a soft cap of
 scores. Tables of tiles and block masks are made before, and timed apart (`lego table`, `flex mask`); FlexAttention has
-its block mask in its own best form, compiled. Times are of 16,384 positions and 2,048 features in all batches and heads,
-as in `attention.py`. Ours is timed in several tiles, of which the first is the library's.
+its block mask in its own best form, compiled. Times are of 16,384 positions and 2,048 features in all batches and
+heads, as in `attention.py`. Ours is timed in several tiles, of which the first is the library's.
 """
 
 import math
@@ -82,7 +82,9 @@ def form_of(rule: str, features: int) -> Any:
     from lego_mlir.tracing.trace.dtypes import bf16, f32, i32
 
     pair, arrays = ours()[rule], {"ids": ReadArray("ids", i32, 2), "slopes": ReadArray("slopes", f32, 1)}
-    made = [None if f is None else Rule.of(word, f, pair.reads) for word, f in zip(("mask", "score"), pair, strict=False)]
+    made = [
+        None if f is None else Rule.of(word, f, pair.reads) for word, f in zip(("mask", "score"), pair, strict=False)
+    ]
     return with_tables(AttentionForm(features, bf16, pairs=PairRules(*made, tuple(arrays[n] for n in pair.reads))))
 
 
@@ -166,7 +168,9 @@ def timed(folder: Path, rule: str, features: int, length: int) -> list[Contender
         if list(at.glob("attention_tiles*.cubin")):
             table = partial(mlir_kernels.kept_kernel(next(at.glob("attention_tiles*.cubin"))), q, k, *arrays.values())
             rows, keys = TILES[features][way][0] * 64, TILES[features][way][1]
-            made = torch.empty(batch, 1, -(-length // rows), 2, -(-length // keys) + 1, dtype=torch.int32, device="cuda")
+            made = torch.empty(
+                batch, 1, -(-length // rows), 2, -(-length // keys) + 1, dtype=torch.int32, device="cuda"
+            )
             table(made)
             tables = [made]
             runs |= {"lego table": partial(table, made)} if way == "lego" else {}

@@ -33,10 +33,16 @@ from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.kernels.attention_forms import ADDED_HEADS, ROWS, WARPS, AttentionForm
-from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
+from lego_mlir.kernels.attention_tiles import (
+    HeadTensors,
+    Place,
+    VisitedTiles,
+    by_rows_of,
+    head_and_tile,
+    launch_sizes,
+    staged,
+)
 from lego_mlir.kernels.rule_tiles import (
-    ListedTiles,
-    ProvedTiles,
     TableShape,
     pairs_of,
     query_tiles,
@@ -127,10 +133,9 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
     of_k, of_v, of_dk, of_dv = (of.of_keys(name) for name in ("k", "v", "dk", "dv"))
     of_rows, of_sums = of.of_rows, of.of_sums
 
-    reads = {} if form.pairs is None else read_types(form.pairs)
-    listed = form.pairs is not None and form.pairs.listed and not form.by_shared_head
+    reads, listed = read_types(form.rules), form.rules.listed and not form.by_shared_head
     tables = {"tiles_of_keys": table_type(form, table_shape(tile))} if listed else {}
-    types = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads, **tables}
+    taken = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads, **tables}
 
     def main(
         q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
@@ -157,7 +162,7 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
             group.store(dk, dv, (batch, head))
 
     grid, threads = (lego.cdiv(N, tile.keys), H, B), 32 * (tile.warps + WARPS)
-    made = with_parameters(main, {**types, "sums": of_sums, "dk": of_dk, "dv": of_dv})
+    made = with_parameters(main, {**taken, "sums": of_sums, "dk": of_dk, "dv": of_dv})
     main_ = lego.kernel(grid=grid, block=threads, name="attention_added_gradients")(made)
     types = RowTensors(of_o, of_do, of_dq, of_rows, of_sums)
     prepare, round_ = by_rows(form, types, (M, B * H * form.group), "attention", of.query_place)
@@ -286,7 +291,7 @@ class QueryTilesOfKeys:
 class RuleTilesOfKeys(QueryTilesOfKeys):
     """The tiles of queries that a user's mask allows for the keys."""
 
-    tiles: ProvedTiles | ListedTiles
+    tiles: VisitedTiles
 
     @property
     def begin(self) -> Operand:
@@ -300,7 +305,7 @@ class RuleTilesOfKeys(QueryTilesOfKeys):
 
     def all(self) -> Iterator[tuple[Operand, Operand, Operand]]:
         """The number of each visit, its head and its tile."""
-        yield from (visit for *visit, _ in self._runs(self.tiles.fills))
+        yield from ((t, head, i) for t, head, i, _ in self._runs(self.tiles.fills))
 
     def segments(self) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
         """The same, and whether some query of the tile does not attend to some key."""
@@ -426,8 +431,7 @@ class GradientGroup:
 
     def seen(self, head: Place, query: Operand, key: Operand) -> Operand:
         """Whether a query of a head attends to a key."""
-        pairs = None if self.form.pairs is None else pairs_of(self.form.pairs, *head, self.reads)
-        return self.form.reaches(query, key, pairs)
+        return self.form.reaches(query, key, pairs_of(self.form, head, self.reads))
 
     def row(self, t: Operand, k: int, start: int) -> Operand:
         """The log-sum-exps, 0, or deltas, 1, of the queries from `start` of a tile on."""

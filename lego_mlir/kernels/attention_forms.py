@@ -99,26 +99,31 @@ class AttentionForm:
     @property
     def exponent(self) -> float:
         """The factor of scores that are exponents of 2: of what a rule gives, where there is one, else of products."""
-        if self.pairs is not None and self.pairs.score is not None:
+        if self.rules.score is not None:
             return LOG2_E
         return LOG2_E / math.sqrt(self.features) if self.scale is None else LOG2_E * self.factor
 
     @property
+    def rules(self) -> PairRules:
+        """The rules of the user, perhaps none."""
+        return self.pairs or PairRules()
+
+    @property
     def masks(self) -> bool:
         """Whether a query may not attend to all keys."""
-        return self.causal or (self.pairs is not None and self.pairs.mask is not None)
+        return self.causal or self.rules.mask is not None
 
     @property
     def by_shared_head(self) -> bool:
         """Whether heads of queries that share a head of keys differ in the user's mask."""
-        return self.group > 1 and self.pairs is not None and self.pairs.by[1]
+        return self.group > 1 and self.rules.by[1]
 
     def reaches(self, row: Operand, column: Operand, pairs: PairsOf | None = None) -> Operand:
         """Whether a query attends to a key, with a mask; `pairs` are those of the head where the user has one."""
         found = column <= row if self.causal else True
         if self.window is not None:
             found = found & (column > row - self.window)
-        if self.pairs is None or self.pairs.mask is None:
+        if self.rules.mask is None:
             return found
         assert pairs is not None
         seen = pairs.allowed(row, column)

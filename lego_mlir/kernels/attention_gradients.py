@@ -81,18 +81,22 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
 
     blocks = {"grid": (lego.cdiv(N, tile.rows) * B * H,), "block": 32 * tile.warps}
 
-    reads = {} if form.pairs is None else read_types(form.pairs)
+    reads = read_types(form.rules)
     types = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads}
 
     def of_held_keys(name: str, results: Mapping[str, Operand]) -> Kernel:
         """The kernel that computes dk or dv, or both."""
 
-        def gradients(q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand) -> None:
+        def gradients(
+            q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
+        ) -> None:
             given, made = dict(zip(reads, more, strict=False)), dict(zip(results, more[len(reads) :], strict=True))
             block = Gradients(of, tile, (q, do), (k, v), (of.query_place, of.key_place), N, given)
             block.of_keys(lse, delta, made.get("dk"), made.get("dv"), M)
 
-        return lego.kernel(**blocks, name=f"attention_gradients_of_{name}")(with_parameters(gradients, {**types, **results}))
+        return lego.kernel(**blocks, name=f"attention_gradients_of_{name}")(
+            with_parameters(gradients, {**types, **results})
+        )
 
     def of_held_queries(
         q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
@@ -167,8 +171,7 @@ class Gradients:
         p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), fast=True)
         if not self.form.masks:
             return p
-        pairs = None if self.form.pairs is None else pairs_of(self.form.pairs, *head, self.reads)
-        return lego.where(self.form.reaches(row, column, pairs), p, 0.0)
+        return lego.where(self.form.reaches(row, column, pairs_of(self.form, head, self.reads)), p, 0.0)
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
         """The gradients of the keys and values that are held, from all queries of the heads that share them."""

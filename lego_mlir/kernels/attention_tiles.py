@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
@@ -158,6 +158,27 @@ def heads_in_cache(form: AttentionForm, keys: Operand) -> Operand:
     return lego.maximum(FITTED["cached_bytes"] // (2 * form.dtype.bytes * form.features * keys), 1)
 
 
+class VisitedTiles(Protocol):
+    """The tiles that a block visits, in runs of numbered visits."""
+
+    @property
+    def begin(self) -> Operand:
+        """The number of the first visit."""
+
+    @property
+    def end(self) -> Operand:
+        """The end of the visits' numbers."""
+
+    def visited(self, number: Operand, mask: bool) -> Operand:
+        """The tile of a visit, of a run of tiles with a mask or without."""
+
+    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """All visits from, to, and whether their tiles have a mask."""
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """The same behind the first visit, where that is apart."""
+
+
 class RingUses:
     """How often a role has used the rings for the parts before this one."""
 
@@ -169,7 +190,7 @@ class RingUses:
         """Uses by earlier parts, an index."""
         return 0 if self.count is None else Index(current("a ring").index(self.count.get()))
 
-    def add(self, span: KeyTiles) -> None:
+    def add(self, span: VisitedTiles) -> None:
         """The uses of a part."""
         if self.count is not None:
             self.count.set(self.count + lego.i32(span.end - span.begin))
@@ -235,7 +256,7 @@ class KeyRings:
         n = self.tile.keys
         return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
 
-    def fill(self, k: Operand, v: Operand, head: Place, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
+    def fill(self, k: Operand, v: Operand, head: Place, span: VisitedTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
         for start, stop, mask in span.fills():

@@ -47,10 +47,10 @@ from lego_mlir.kernels.attention_tiles import (
     Place,
     QueryTiles,
     RingUses,
+    VisitedTiles,
     heads_in_cache,
     launch_sizes,
 )
-
 from lego_mlir.kernels.pair_rules import PairsOf
 from lego_mlir.kernels.rule_spans import spans
 from lego_mlir.kernels.rule_tiles import (
@@ -67,7 +67,6 @@ from lego_mlir.kernels.rule_tiles import (
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
 
-Tiles = KeyTiles | ListedTiles | ProvedTiles
 LARGE: Final = 2.0**14
 """Weights whose sums are at most this are numbers of 16 bits."""
 LOWEST: Final = -1e30
@@ -103,9 +102,8 @@ def build(
     of = HeadTensors(form, sizes or launch_sizes())
     B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
     types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v")}
-    reads = {} if form.pairs is None else read_types(form.pairs)
-    listed = form.pairs is not None and form.pairs.listed
-    by_proof = form.pairs is not None and form.pairs.mask is not None and not listed
+    reads, listed = read_types(form.rules), form.rules.listed
+    by_proof = form.rules.mask is not None and not listed
     tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
     types |= {**reads, **tables, "o": of.of_queries("o"), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
@@ -120,12 +118,12 @@ def build(
     def attention(q: Operand, k: Operand, v: Operand, *more: Operand) -> None:
         *given, o, lse = more
 
-        def of_part(head: Operand, place: Operand) -> tuple[PairsOf, Tiles]:
+        def of_part(head: Operand, place: Operand) -> tuple[PairsOf, VisitedTiles]:
             """The pairs of a head of queries, and the tiles of keys of a block of them."""
             first = place * tile.rows
+            pairs = pairs_of(form, of.query_place(head), dict(zip(reads, given, strict=False)))
             if form.pairs is None:
-                return None, KeyTiles(form, tile, first, N)
-            pairs = pairs_of(form.pairs, *of.query_place(head), dict(zip(reads, given, strict=False)))
+                return pairs, KeyTiles(form, tile, first, N)
             if listed:
                 return pairs, ListedTiles(given[-1], table_place(form, pairs.batch, pairs.head, place))
             of_rows = spans(lambda i, j: form.reaches(i, j, pairs), first, tile.rows)
@@ -190,7 +188,7 @@ class AttentionRows:
         self,
         queries: Operand,
         rings: KeyRings,
-        span: Tiles,
+        span: VisitedTiles,
         used: RingUses,
         after_first: Callable[[], None] = lambda: None,
     ) -> None:
@@ -258,11 +256,12 @@ class AttentionRows:
 
     def scored(self, products: Operand, j: Operand, mask: bool) -> Operand:
         """The scores of tile j; with `mask`, without those of keys that a query does not attend to."""
-        rules = self.form.pairs
         row, column = self.first + products.index(0), j * self.tile.keys + products.index(1)
-        if rules is not None and rules.score is not None:
+        if self.pairs is not None and self.form.rules.score is not None:
             products = self.pairs.scored(products * self.form.factor, row, column)
-        return lego.where(self.form.allowed(row, column, self.keys, self.pairs), products, -math.inf) if mask else products
+        return (
+            lego.where(self.form.allowed(row, column, self.keys, self.pairs), products, -math.inf) if mask else products
+        )
 
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""

@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Operand
-from lego_mlir.errors import UsageError
+from lego_mlir.errors import UsageError, brief
+from lego_mlir.expr.index import Condition, PerElement
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.trace.dtypes import DType
@@ -59,7 +60,9 @@ class Rule:
         except (TypeError, ValueError):
             parameters = []
         names = tuple(p.name for p in parameters[len(given) :])
-        wanted = f"attention: {word} is a function of {', '.join(given)}, and of arrays by the names that they have in reads"
+        wanted = (
+            f"attention: {word} is a function of {', '.join(given)}, and of arrays by the names that they have in reads"
+        )
         if len(parameters) < len(given):
             raise UsageError(f"{wanted}, got {function!r}")
         if unknown := [name for name in names if name not in reads]:
@@ -113,11 +116,23 @@ class PairsOf:
     reads: Mapping[str, Operand]
 
     def allowed(self, i: Operand, j: Operand) -> Operand:
-        """Whether query i attends to key j."""
+        """Whether query i attends to key j. Raises UsageError for a mask that gives anything but a condition."""
         mask = self.rules.mask
-        return True if mask is None else mask(self.batch, self.head, i, j, reads=self.reads)
+        found = True if mask is None else mask(self.batch, self.head, i, j, reads=self.reads)
+        dtype = getattr(found, "dtype", None)
+        if "bool" not in (getattr(dtype, "family", ""), str(dtype)) and not isinstance(found, bool | Condition):
+            raise UsageError(
+                f"attention: mask gives a condition, whether a query attends to a key, got {brief(repr(found))}; compare it"
+            )
+        return found
 
     def scored(self, s: Operand, i: Operand, j: Operand) -> Operand:
-        """The score of a pair, of the scaled product."""
+        """The score of a pair, of the scaled product. Raises UsageError for a tile of other numbers than s has."""
         score = self.rules.score
-        return s if score is None else score(s, self.batch, self.head, i, j, reads=self.reads)
+        found = s if score is None else score(s, self.batch, self.head, i, j, reads=self.reads)
+        if isinstance(s, PerElement) and getattr(found, "dtype", None) != s.dtype:
+            raise UsageError(
+                f"attention: score gives f32, the score of each pair, got {brief(repr(found))}; convert it, such as by "
+                ".to(lego.f32)"
+            )
+        return found

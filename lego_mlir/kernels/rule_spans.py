@@ -20,7 +20,7 @@ from typing import Final
 import sympy
 
 import lego_mlir as lego
-from lego_mlir.aliases import Cond, Expr, Operand, Symbol
+from lego_mlir.aliases import Cond, Expr, Operand
 from lego_mlir.expr.index import Condition, Index, as_condition
 from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
 
@@ -131,4 +131,3 @@ def _walk(condition: Cond, negated: bool, reached: Callable[[Expr], Spans]) -> S
         found = EVERYWHERE if bool(condition) != negated else NOWHERE
         return found, found
     raise NotAffineError
-

@@ -20,7 +20,7 @@ from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_tiles import HeadTensors, held, launch_sizes
+from lego_mlir.kernels.attention_tiles import HeadTensors, Place, VisitedTiles, held, launch_sizes
 from lego_mlir.kernels.pair_rules import PairRules, PairsOf
 from lego_mlir.kernels.rule_spans import EVERYWHERE, NOWHERE, Span, spans
 from lego_mlir.tracing.trace.tracer import current
@@ -45,9 +45,10 @@ def read_types(rules: PairRules) -> dict[str, Operand]:
     }
 
 
-def pairs_of(rules: PairRules | None, batch: Operand, head: Operand, reads: Mapping[str, Operand]) -> PairsOf:
+def pairs_of(form: AttentionForm, place: Place, reads: Mapping[str, Operand]) -> PairsOf:
     """The pairs of a head, in a kernel: arrays are read inside of their bounds."""
-    return PairsOf(rules or PairRules(), batch, head, {name: ReadInside(x) for name, x in reads.items()})
+    batch, head = place
+    return PairsOf(form.rules, batch, head, {name: ReadInside(x) for name, x in reads.items()})
 
 
 class ReadInside:
@@ -163,17 +164,16 @@ class ListedTiles:
 def query_tiles(
     form: AttentionForm, rows: tuple[Operand, int], size: int, length: Operand, table: Sequence[Operand],
     place: tuple[Operand, Operand],
-) -> ProvedTiles | ListedTiles:  # fmt: skip
+) -> VisitedTiles:  # fmt: skip
     """The tiles of queries that a block of keys visits, of each head; all where heads that share keys differ.
 
     `rows` are its first key and how many it has, `place` its batch and head; `table` is that of keys, if there is one.
     """
-    assert form.pairs is not None
     if form.by_shared_head:
         return ProvedTiles((EVERYWHERE, NOWHERE), size, length, apart=False)
-    if form.pairs.listed:
+    if form.rules.listed:
         return ListedTiles(table[0], table_place(form, *place, rows[0] // rows[1]), apart=False)
-    pairs = PairsOf(form.pairs, *place, {})
+    pairs = PairsOf(form.rules, *place, {})
     of_rows = spans(lambda i, j: form.reaches(i, j, pairs), *rows, of_keys=True)
     return ProvedTiles(of_rows, size, length, apart=False)
 
@@ -191,15 +191,19 @@ def table_type(form: AttentionForm, shape: TableShape) -> Operand:
     """The type of a table: [batches, heads, blocks, 2, 1 + tiles], with one batch and head where all have one mask."""
     sizes = launch_sizes()
     lengths = (sizes.keys, sizes.queries) if shape.of_keys else (sizes.queries, sizes.keys)
-    of_batch, of_head = form.pairs.by
+    of_batch, of_head = form.rules.by
     tiles = lego.cdiv(lengths[1], shape.visited)
-    dims = (sizes.batch if of_batch else 1, sizes.heads * form.group if of_head else 1, lego.cdiv(lengths[0], shape.rows))
+    dims = (
+        sizes.batch if of_batch else 1,
+        sizes.heads * form.group if of_head else 1,
+        lego.cdiv(lengths[0], shape.rows),
+    )
     return lego.Tensor(i32, Row(*dims, 2, tiles + 1))
 
 
 def table_place(form: AttentionForm, batch: Operand, head: Operand, block: Operand) -> tuple[Operand, ...]:
     """The index of a block's rows in a table."""
-    of_batch, of_head = form.pairs.by
+    of_batch, of_head = form.rules.by
     return batch if of_batch else 0, head if of_head else 0, block
 
 
@@ -214,7 +218,7 @@ def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
     def tiles_of_rule(*given: Operand) -> None:
         _, _, *reads, table = given
         block, head, batch = lego.block_id
-        pairs = pairs_of(form.pairs, batch, head, dict(zip(types, reads, strict=False)))
+        pairs = pairs_of(form, (batch, head), dict(zip(types, reads, strict=False)))
         kinds = lego.shared(i32, Row(TABLE_WARPS))
         counts = [lego.register(i32, 0) for _ in range(2)]
         last = lego.register(i32, 0)
@@ -239,7 +243,9 @@ def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
                         with lego.when(found == kind + 1):
                             count.set(count + 1)
                             with lego.when(lego.thread_id[0] < 1):
-                                table.halo("zero")[batch, head, block, kind, lego.index(count.get())] = lego.i32(start + warp)
+                                table.halo("zero")[batch, head, block, kind, lego.index(count.get())] = lego.i32(
+                                    start + warp
+                                )
                             last.set(lego.i32(start + warp))
             lego.barrier()
         masked, whole = (count.get() for count in counts)
@@ -250,6 +256,9 @@ def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
             with lego.when(masked < 1):  # the first visit has a mask
                 table[*place, MASKED, 1] = last.get()
 
-    types = {name: kind for name, kind in read_types(form.pairs).items() if name in form.pairs.mask.names}
+    read = () if form.rules.mask is None else form.rules.mask.names
+    types = {name: kind for name, kind in read_types(form.rules).items() if name in read}
     kernel = lego.kernel(grid=dims[2::-1], block=WARP * TABLE_WARPS, name="attention_tiles_of_rule")
-    return kernel(with_parameters(tiles_of_rule, {"q": of.of_queries("q"), "k": of.of_keys("k"), **types, "tiles": of_table}))
+    return kernel(
+        with_parameters(tiles_of_rule, {"q": of.of_queries("q"), "k": of.of_keys("k"), **types, "tiles": of_table})
+    )

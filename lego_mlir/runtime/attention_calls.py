@@ -91,8 +91,8 @@ def attention(
     with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0.
 
     `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
-    `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of arrays
-    in `reads`, [..] in any type. Tiles of keys that the mask leaves out are not visited. With a score there are no
+    `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of
+    arrays in `reads`. Tiles of keys that the mask leaves out are not visited. With a score there are no
     gradients.
 
     PyTorch's tensors have gradients, with the same bits in each run if `deterministic`; None follows
@@ -105,11 +105,11 @@ def attention(
     bound = attention_plans.known.get(key)
     if bound is None or not bound.takes(given):
         form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)))
+        if form.rules.score is not None and records(given):
+            raise UsageError(_without_gradients(form, sizes))
         if is_empty(q, k):
             return without_keys(q, k, v)
         if not check and is_computed_by_its_library("attention", *given):
-            if records(given) and (why := _without_gradients(form, sizes)):
-                raise UsageError(why)
             return host_reference.attention(q, k, v, form, reads=read)
         copies = [readable(x) for x in (q, k, v)]
         if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
@@ -124,7 +124,7 @@ def attention(
 
 def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check: bool) -> BoundAttention:
     """The launches for arrays like these."""
-    q, k, _, *read = used = [x.detach() if hasattr(x, "detach") else x for x in given]
+    q, k, *_ = used = [x.detach() if hasattr(x, "detach") else x for x in given]
     library, shapes, axes = library_of(q), (dense_like(q), dense_like(k)), HeadAxes()
     assert library is not None
     rows = (sizes.batch, sizes.heads * form.group, sizes.queries)
@@ -180,7 +180,7 @@ def _exact(wanted: ExactAttention, general: AttentionKernel) -> tuple[AttentionK
 
 def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
     """Why no kernel computes gradients for these sizes; nothing where one does."""
-    if form.pairs is not None and form.pairs.score is not None:
+    if form.rules.score is not None:
         return (
             "attention with a score: its gradients are not computed, since no kernel differentiates the function; "
             "compute the result alone under torch.no_grad(), or leave score out"
@@ -245,13 +245,11 @@ def _problem(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> tuple[AttentionFo
     return form, HeadSizes(batch, shared, of_q[-2], of_k[-2])
 
 
-def form_of(
-    name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: Asked
-) -> tuple[AttentionForm, int]:
+def form_of(name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: Asked) -> tuple[AttentionForm, int]:
     """The form of q, k and v, whose heads are along an axis, and the heads of k and v.
 
-    `asked` are causal, window, scale and the user's rules. Raises UsageError for arrays that do not fit each other; `common` is what k
-    and v have of q.
+    `asked` are causal, window, scale and the user's rules. Raises UsageError for arrays that do not fit each other;
+    `common` is what k and v have of q.
     """
     of_q, of_k, of_v = (fact.shape for fact in facts)
     heads, shared = of_q[axis], of_k[axis]

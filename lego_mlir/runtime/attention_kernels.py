@@ -141,7 +141,7 @@ def has_exact(kernel: AttentionKernel) -> bool:
 def added_gradients(form: AttentionForm, heads: int = 0) -> GradientCalls:
     """Those of queries are added in any order."""
     prepare, main, last = (calls_of(AttentionKernel(f"added {part}", form, heads=heads)) for part in ADDED)
-    listed = form.pairs is not None and form.pairs.listed and not form.by_shared_head
+    listed = form.rules.listed and not form.by_shared_head
     table = calls_of(AttentionKernel(f"{TABLE} of_keys", form)) if listed else None
     return GradientCalls(True, prepare, (main,), last, table)
 

@@ -218,7 +218,7 @@ class BoundAttention:
         rules, tables = self.rules, []
         given: tuple[str, ...] = ("q", "k", "v", "do", "lse", "delta", *rules.reads)
         delta = {"delta": DenseShape.rows(*self.rows)}
-        if calls.table is not None:
+        if calls.table is not None and rules.of_keys is not None:
             tables = [GradientStep(calls.table, ("q", "k", *rules.of_mask), {"tiles_of_keys": rules.of_keys})]
             given = (*given, "tiles_of_keys")
         if calls.add:

@@ -4,7 +4,7 @@ Two functions with one code, the same defaults and equal plain values in their c
 in a loop is traced once. Globals are read when a rule is traced.
 
 A table of tiles is kept while PyTorch's tensors, from which it was made, are the same objects with the same versions,
-on the same stream; of other libraries' arrays it is made in each call. It costs an evaluation of the mask for each pair.
+on the same stream; of other libraries' arrays it is made in each call, by an evaluation of the mask for each pair.
 """
 
 from __future__ import annotations
@@ -62,11 +62,15 @@ def rules_of(
                 f"{getattr(array, 'shape', type(array).__name__)}; close over a number instead"
             )
         if name in OWN:
-            raise UsageError(f"attention: reads has an array {name!r}, as a parameter of the kernel is called; rename it")
+            raise UsageError(
+                f"attention: reads has an array {name!r}, as a parameter of the kernel is called; rename it"
+            )
         facts = library.facts(array)
         dtype = next((d for d in DTYPES.values() if d.numpy_name == facts.dtype and not d.is_f8), None)
         if dtype is None:
-            raise UsageError(f"attention: reads[{name!r}] has elements of {facts.dtype}, which no kernel reads; convert it")
+            raise UsageError(
+                f"attention: reads[{name!r}] has elements of {facts.dtype}, which no kernel reads; convert it"
+            )
         arrays.append(ReadArray(name, dtype, len(facts.shape)))
     rules = {word: Rule.of(word, f, tuple(reads)) for word, f in (("mask", mask), ("score", score)) if f is not None}
     for word, rule in rules.items():
@@ -94,8 +98,8 @@ def _refuse_closed_over(word: str, function: Callable[..., Operand]) -> None:
 
 def with_tables(form: AttentionForm) -> AttentionForm:
     """The form, whose tiles are found by a table where no formula tells them."""
-    rules = form.pairs
-    if rules is None or rules.mask is None:
+    rules = form.rules
+    if rules.mask is None:
         return form
     listed = bool(rules.mask.names) or not _is_affine(form)
     return replace(form, pairs=replace(rules, listed=listed))
@@ -108,8 +112,7 @@ def _is_affine(form: AttentionForm) -> bool:
     from lego_mlir.kernels.rule_spans import NotAffineError, spans
 
     batch, head, first = (lego.size(name, min=0) for name in ("batch", "head", "first"))
-    assert form.pairs is not None
-    pairs = PairsOf(form.pairs, batch, head, {})
+    pairs = PairsOf(form.rules, batch, head, {})
     try:
         spans(lambda i, j: form.reaches(i, j, pairs), first, 1)
     except (NotAffineError, LegoError):  # what is wrong in a kernel too is told there, with its line

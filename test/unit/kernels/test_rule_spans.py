@@ -53,7 +53,9 @@ AROUND = (lambda i, j: ~((j < i) & (j > i - 9)) & (j != 20), "all but two runs")
 def test_spans_of_random_conditions(condition, first, count, of_keys):
     allowed, _ = condition
     i, j = np.arange(first, first + count), np.arange(LENGTH)
-    pairs = np.broadcast_to(allowed(j[:, None], i[None]).T if of_keys else allowed(i[:, None], j[None]), (count, LENGTH))
+    pairs = np.broadcast_to(
+        allowed(j[:, None], i[None]).T if of_keys else allowed(i[:, None], j[None]), (count, LENGTH)
+    )
     some, every = (positions(span) for span in spans(allowed, first, count, of_keys=of_keys))
     assert not (pairs.any(0) & ~some).any() and not (every & ~pairs.all(0)).any()
 

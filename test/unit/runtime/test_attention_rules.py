@@ -100,7 +100,8 @@ def test_tables_list_the_tiles_of_each_block(of_keys, least):
     ids = np.where(RANDOM.random((1, KEYS)) < 0.3, -1, IDS[:1]).astype(np.int32)
     ids[:, :64] = 2
     form = form_with(
-        lambda batch, head, i, j, ids: (ids[batch, i] == ids[batch, j]) & (ids[batch, j] >= least), ReadArray("ids", i32, 2)
+        lambda batch, head, i, j, ids: (ids[batch, i] == ids[batch, j]) & (ids[batch, j] >= least),
+        ReadArray("ids", i32, 2),
     )
     i, j = np.ix_(range(QUERIES), range(KEYS))
     pairs = (ids[0, i] == ids[0, j]) & (ids[0, j] >= least)
@@ -121,7 +122,10 @@ def test_tables_list_the_tiles_of_each_block(of_keys, least):
 @pytest.mark.parametrize("name", ["window", "strided"])
 def test_tiles_without_an_allowed_pair_are_not_visited(name):
     """Their values are NaN, of which one would reach the result of a block that multiplied them."""
-    mask, tile = (lambda batch, head, i, j: (j // 64 == i // 128) if name == "strided" else MASKS[name][0](0, 0, i, j)), AttentionTile(2, 64)
+    mask, tile = (
+        (lambda batch, head, i, j: (j // 64 == i // 128) if name == "strided" else MASKS[name][0](0, 0, i, j)),
+        AttentionTile(2, 64),
+    )
     form = form_with(mask)
     assert form.pairs.listed == (name == "strided")
     q, k, v = (np.ones((1, 1, 256, FEATURES), np.float16) for _ in "qkv")
