@@ -364,6 +364,8 @@ def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = N
         return given.astype(dtype.numpy)
     tracer = current(f"lego.{dtype}(..)")
     if isinstance(given, PerElement):
+        if within is None and given.dtype.family == "index" and dtype.is_float:
+            return given.to(dtype)
         return given.map(lambda value: convert(value, dtype, within), given)
     if within is not None:
         if dtype.family != "index":
