@@ -122,7 +122,8 @@ class PairsOf:
         dtype = getattr(found, "dtype", None)
         if "bool" not in (getattr(dtype, "family", ""), str(dtype)) and not isinstance(found, bool | Condition):
             raise UsageError(
-                f"attention: mask gives a condition, whether a query attends to a key, got {brief(repr(found))}; compare it"
+                f"attention: mask gives a condition, whether a query attends to a key, got "
+                f"{brief(repr(found))}; compare it"
             )
         return found
 
