@@ -97,9 +97,9 @@ class PerElement:
     """
 
     __slots__ = ()
-    dtype: Any
+    dtype: Operand
 
-    def to(self, dtype: Any) -> Any:
+    def to(self, dtype: Operand) -> Operand:
         """The values in another element type."""
         raise NotImplementedError  # every subclass defines it
 

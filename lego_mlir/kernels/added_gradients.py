@@ -273,7 +273,11 @@ class QueryTilesOfKeys:
         """The number of each visit, its head and its tile."""
         for head, before in self._heads():
             for i in lego.range(self.begin, self.end):
-                yield before + i - self.begin, head, i
+                yield before + i - self.begin, head, self.visited(i)
+
+    def visited(self, number: Operand) -> Operand:
+        """The tile of a visit: they are numbered by themselves."""
+        return number
 
     def segments(self) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
         """The same, and whether some query of the tile does not attend to some key."""
@@ -303,19 +307,14 @@ class RuleTilesOfKeys(QueryTilesOfKeys):
         """The end of its visits."""
         return self.tiles.end
 
-    def all(self) -> Iterator[tuple[Operand, Operand, Operand]]:
-        """The number of each visit, its head and its tile."""
-        yield from ((t, head, i) for t, head, i, _ in self._runs(self.tiles.fills))
+    def visited(self, number: Operand) -> Operand:
+        """The tile of a visit."""
+        return self.tiles.visited(number)
 
     def segments(self) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
-        """The same, and whether some query of the tile does not attend to some key."""
-        yield from self._runs(self.tiles.segments)
-
-    def _runs(
-        self, runs: Callable[[], Iterator[tuple[Operand, Operand, bool]]]
-    ) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
+        """The number of each visit, its head and its tile, and whether some query does not attend to some key."""
         for head, before in self._heads():
-            for start, stop, mask in runs():
+            for start, stop, mask in self.tiles.segments():
                 for number in lego.range(start, stop):
                     yield before + number - self.begin, head, self.tiles.visited(number, mask), mask
 

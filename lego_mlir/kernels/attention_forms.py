@@ -218,7 +218,9 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     The numbers are those of the device file.
     """
     keys, tile, several = sizes.keys, default_tile(form), True
-    if form.window is not None:
+    if form.pairs is not None:
+        several = not form.rules.listed
+    elif form.window is not None:
         several = keys <= FITTED["window_keys"]
     elif form.features == HEADS[0]:
         if form.causal:
@@ -245,7 +247,7 @@ def in_parts(form: AttentionForm, tile: AttentionTile, keys: int) -> AttentionTi
     >>> [(tile.skips, tile.sections) for tile in (in_parts(form, default_tile(form), n) for n in (2048, 8192))]
     [(True, 0), (False, 8)]
     """
-    if not form.causal or form.window is not None:
+    if not form.causal or form.window is not None or form.pairs is not None:
         return tile
     order = ORDERS.get(form.features, IN_ORDER)
     by_length = order.longer == "lengths" and keys > order.several

@@ -169,14 +169,11 @@ class VisitedTiles(Protocol):
     def end(self) -> Operand:
         """The end of the visits' numbers."""
 
-    def visited(self, number: Operand, mask: bool) -> Operand:
-        """The tile of a visit, of a run of tiles with a mask or without."""
-
-    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """All visits from, to, and whether their tiles have a mask."""
+    def visited(self, number: Operand, mask: bool | None = None) -> Operand:
+        """The tile of a visit, of a run of tiles with a mask or without, or of any."""
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """The same behind the first visit, where that is apart."""
+        """Visits from, to, and whether their tiles have a mask; without the first one, where that is apart."""
 
 
 class RingUses:
@@ -222,13 +219,9 @@ class KeyTiles:
         last = lego.minimum(self.keys, self.first + self.tile.rows) if self.form.causal else self.keys
         return lego.cdiv(last, self.tile.keys)
 
-    def visited(self, number: Operand, mask: bool) -> Operand:
+    def visited(self, number: Operand, mask: bool | None = None) -> Operand:
         """The tile of a visit: they are numbered by themselves."""
         return number
-
-    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """All visits from, to, and whether their tiles have a mask."""
-        yield self.begin, self.end, True
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
         """Tiles after the first one from, to, and whether some query does not attend to some of their keys."""
@@ -259,14 +252,13 @@ class KeyRings:
     def fill(self, k: Operand, v: Operand, head: Place, span: VisitedTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
-        for start, stop, mask in span.fills():
-            for number in lego.range(start, stop):
-                t, j = before + number - span.begin, span.visited(number, mask)
-                for ring, source in enumerate((k, v)):
-                    self.empty[ring][t - self.tile.stages].wait()
-                    full = self.full[ring][t]
-                    lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
-                    full.arrive()
+        for number in lego.range(span.begin, span.end):
+            t, j = before + number - span.begin, span.visited(number)
+            for ring, source in enumerate((k, v)):
+                self.empty[ring][t - self.tile.stages].wait()
+                full = self.full[ring][t]
+                lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
+                full.arrive()
         used.add(span)
 
     def take(self, ring: int, t: Operand) -> Operand:

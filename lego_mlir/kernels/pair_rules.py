@@ -43,7 +43,7 @@ class ReadArray:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PairRule:
     """A function of a pair: `names` are the arrays that it reads, and of batch and head it takes what is in `by`."""
 
     digest: str
@@ -52,7 +52,7 @@ class Rule:
     function: Callable[..., Operand] = field(compare=False, repr=False)
 
     @classmethod
-    def of(cls, word: str, function: Callable[..., Operand], reads: Sequence[str]) -> Rule:
+    def of(cls, word: str, function: Callable[..., Operand], reads: Sequence[str]) -> PairRule:
         """The rule of a function. Raises UsageError for a signature that is not one of a rule's."""
         given = (("s", *OF_PAIR) if word == "score" else OF_PAIR)  # fmt: skip
         try:
@@ -95,8 +95,8 @@ class PairRules:
     With `listed`, tiles are found by tables, since no formula tells which have an allowed pair (`rule_tiles`).
     """
 
-    mask: Rule | None = None
-    score: Rule | None = None
+    mask: PairRule | None = None
+    score: PairRule | None = None
     reads: tuple[ReadArray, ...] = ()
     listed: bool = False
 

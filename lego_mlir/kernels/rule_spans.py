@@ -1,4 +1,4 @@
-"""Which tiles a rule allows, by proof: intervals of keys for a block of queries, or of queries for a block of keys.
+"""Intervals of tiles that a rule allows, by proof: of keys for a block of queries, or of queries for a block of keys.
 
 A condition that is made of comparisons of affine expressions, a i + b j + d >= 0, with `&`, `|` and `~`, is bounded by
 formulas of the block's first row. With i in a block, of whose values a i is at most A and at least L:
@@ -30,31 +30,31 @@ class NotAffineError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class AllowedSpan:
     """The positions from `low` on, before `high`; None where there is no such end."""
 
     low: Operand = None
     high: Operand = None
 
-    def and_(self, other: Span) -> Span:
+    def and_(self, other: AllowedSpan) -> AllowedSpan:
         """What is in both."""
-        return Span(_of(lego.maximum, self.low, other.low), _of(lego.minimum, self.high, other.high))
+        return AllowedSpan(_of(lego.maximum, self.low, other.low), _of(lego.minimum, self.high, other.high))
 
-    def around(self, other: Span) -> Span:
+    def around(self, other: AllowedSpan) -> AllowedSpan:
         """The least span that has both."""
         if self is NOWHERE or other is NOWHERE:
             return other if self is NOWHERE else self
         low, high = _of(lego.minimum, self.low, other.low, True), _of(lego.maximum, self.high, other.high, True)
-        return Span(low, high)
+        return AllowedSpan(low, high)
 
-    def either(self, other: Span) -> Span:
+    def either(self, other: AllowedSpan) -> AllowedSpan:
         """A span of positions that are in one of both: their union if both are without an end on one side."""
         open_ = (self.low is None and other.low is None) or (self.high is None and other.high is None)
         return self.around(other) if open_ or self is NOWHERE or other is NOWHERE else self
 
 
-EVERYWHERE: Final = Span()
-NOWHERE: Final = Span(0, 0)
+EVERYWHERE: Final = AllowedSpan()
+NOWHERE: Final = AllowedSpan(0, 0)
 
 
 def _of(function: Callable[..., Operand], a: Operand, b: Operand, both: bool = False) -> Operand:
@@ -66,7 +66,7 @@ def _of(function: Callable[..., Operand], a: Operand, b: Operand, both: bool = F
 
 def spans(
     allowed: Callable[[Operand, Operand], Operand], first: Operand, count: int, *, of_keys: bool = False
-) -> tuple[Span, Span]:
+) -> tuple[AllowedSpan, AllowedSpan]:
     """The spans `some` and `all` of keys for the queries from `first` on, `count` of them; or of queries for keys.
 
     `allowed(i, j)` is a condition of a query and a key. Raises NotAffineError where none of them are known.
@@ -77,7 +77,7 @@ def spans(
         raise NotAffineError
     held, visited = (j, i) if of_keys else (i, j)
 
-    def reached(e: Expr) -> tuple[Span, Span]:
+    def reached(e: Expr) -> tuple[AllowedSpan, AllowedSpan]:
         """The spans of e >= 0."""
         e = sympy.expand(e)
         a, b = e.coeff(held), e.coeff(visited)
@@ -91,14 +91,14 @@ def spans(
     return _walk(as_condition(condition), False, reached)
 
 
-def _half(b: int, rest: Operand) -> Span | None:
+def _half(b: int, rest: Operand) -> AllowedSpan | None:
     """The span of b j + rest >= 0; None without j."""
     if b > 0:
-        return Span(low=lego.cdiv(-rest, b))
-    return Span(high=rest // -b + 1) if b < 0 else None
+        return AllowedSpan(low=lego.cdiv(-rest, b))
+    return AllowedSpan(high=rest // -b + 1) if b < 0 else None
 
 
-Spans = tuple[Span, Span]
+Spans = tuple[AllowedSpan, AllowedSpan]
 
 
 def _walk(condition: Cond, negated: bool, reached: Callable[[Expr], Spans]) -> Spans:

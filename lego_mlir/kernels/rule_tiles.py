@@ -22,7 +22,7 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_tiles import HeadTensors, Place, VisitedTiles, held, launch_sizes
 from lego_mlir.kernels.pair_rules import PairRules, PairsOf
-from lego_mlir.kernels.rule_spans import EVERYWHERE, NOWHERE, Span, spans
+from lego_mlir.kernels.rule_spans import EVERYWHERE, NOWHERE, AllowedSpan, spans
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
@@ -95,7 +95,9 @@ class ProvedTiles:
     With `apart` the first visit, which has a mask, is not in the segments.
     """
 
-    def __init__(self, of_rows: tuple[Span, Span], size: int, length: Operand, *, apart: bool = True) -> None:
+    def __init__(
+        self, of_rows: tuple[AllowedSpan, AllowedSpan], size: int, length: Operand, *, apart: bool = True
+    ) -> None:
         some, whole = of_rows
         tiles = lego.cdiv(length, size)
         self.begin: Operand = 0
@@ -112,13 +114,9 @@ class ProvedTiles:
         self.last = held(lego.maximum(lego.minimum(high // size, self.end), self.middle), tiles + 1)
         self.kinds = whole is not NOWHERE, whole.low is not None
 
-    def visited(self, number: Operand, mask: bool) -> Operand:
+    def visited(self, number: Operand, mask: bool | None = None) -> Operand:
         """The tile of a visit: they are numbered by themselves."""
         return number
-
-    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """All visits from, to, and whether their tiles have a mask."""
-        yield self.begin, self.end, True
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
         """Visits from, to, and whether their tiles have a mask."""
@@ -139,24 +137,18 @@ class ListedTiles:
 
     def __init__(self, table: Operand, at: tuple[Operand, ...], *, apart: bool = True) -> None:
         self.table, self.at, self.start = table, at, int(apart)
-        self.masked = self._read(MASKED, 0, 1)
-        self.end = self.masked + self._read(WHOLE, 0)
+        masked, whole = (lego.index(table[*at, kind, 0]) for kind in (MASKED, WHOLE))
+        self.masked = lego.maximum(masked, 1)
+        self.end = self.masked + lego.maximum(whole, 0)
 
-    def _read(self, kind: int, number: Operand, least: int = 0) -> Operand:
-        most = self.table.dims()[-1]
-        return lego.index(self.table[*self.at, kind, number], range=(least, most))
-
-    def visited(self, number: Operand, mask: bool) -> Operand:
-        """The tile of a visit."""
-        return self._read(MASKED, number + 1) if mask else self._read(WHOLE, number - self.masked + 1)
-
-    def fills(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """All visits from, to, and whether their tiles have a mask."""
-        yield 0, self.masked, True
-        yield self.masked, self.end, False
+    def visited(self, number: Operand, mask: bool | None = None) -> Operand:
+        """The tile of a visit, of a run of tiles with a mask or without, or of any."""
+        masked = number < self.masked if mask is None else mask
+        row, at = lego.where(masked, MASKED, WHOLE), lego.where(masked, number, number - self.masked) + 1
+        return lego.index(self.table[*self.at, row, at], range=(0, self.table.dims()[-1]))
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
-        """The same, without the first visit where it is apart."""
+        """Visits from, to, and whether their tiles have a mask."""
         yield self.start, self.masked, True
         yield self.masked, self.end, False
 

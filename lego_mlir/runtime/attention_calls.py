@@ -295,7 +295,7 @@ def _is_large(sizes: HeadSizes) -> bool:
 def _kernel(form: AttentionForm, sizes: HeadSizes, multiprocessors: int | None = None) -> AttentionKernel:
     """The kernel for these lengths: one for all of them, unless they are beyond its limits."""
     held = sizes if _is_large(sizes) else None
-    if multiprocessors is None or form.pairs is not None:
+    if multiprocessors is None:
         return AttentionKernel("attention", form, attention_forms.default_tile(form), held)
     tile, blocks = attention_forms.fastest(form, sizes, multiprocessors)
     return AttentionKernel("attention", form, tile, held, blocks)

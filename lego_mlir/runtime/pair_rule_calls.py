@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Operand, Tensor
 from lego_mlir.errors import LegoError, UsageError
-from lego_mlir.kernels.pair_rules import OWN, PairRules, ReadArray, Rule
+from lego_mlir.kernels.pair_rules import OWN, PairRule, PairRules, ReadArray
 from lego_mlir.runtime.arrays import library_of
 from lego_mlir.tracing.trace.dtypes import DTYPES
 
@@ -72,7 +72,9 @@ def rules_of(
                 f"attention: reads[{name!r}] has elements of {facts.dtype}, which no kernel reads; convert it"
             )
         arrays.append(ReadArray(name, dtype, len(facts.shape)))
-    rules = {word: Rule.of(word, f, tuple(reads)) for word, f in (("mask", mask), ("score", score)) if f is not None}
+    rules = {
+        word: PairRule.of(word, f, tuple(reads)) for word, f in (("mask", mask), ("score", score)) if f is not None
+    }
     for word, rule in rules.items():
         _refuse_closed_over(word, rule.function)
     unread = [name for name in reads if not any(name in rule.names for rule in rules.values())]

@@ -7,9 +7,9 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from lego_mlir.aliases import Array
+from lego_mlir.aliases import Array, Operand
 from lego_mlir.errors import TraceError
 
 _NAMED: Final = {
@@ -23,7 +23,7 @@ _SAME: Final = frozenset(
 )  # fmt: skip
 
 
-def of_arrays(name: str, *operands: Any) -> Array:
+def of_arrays(name: str, *operands: Operand) -> Array:
     """A function of kernels on arrays, in their type. Raises TraceError for one of integers alone."""
     import numpy
 

@@ -10,7 +10,7 @@ from lego_mlir import i8, i32
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import fused_attention, rule_tiles
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
-from lego_mlir.kernels.pair_rules import PairRules, ReadArray, Rule
+from lego_mlir.kernels.pair_rules import PairRule, PairRules, ReadArray
 from lego_mlir.runtime import pair_rule_calls
 
 pytestmark = pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
@@ -88,7 +88,7 @@ def test_scores(name):
 
 
 def form_with(mask, *reads):
-    rule = Rule.of("mask", mask, [x.name for x in reads])
+    rule = PairRule.of("mask", mask, [x.name for x in reads])
     return pair_rule_calls.with_tables(AttentionForm(pairs=PairRules(rule, None, reads)))
 
 
@@ -185,7 +185,7 @@ def test_rules_with_one_code_are_one_rule():
 
     keys = [pair_rule_calls.key_of_rule(made(n)) for n in (3, 3, 4, 3.0, True)]
     assert keys[0] == keys[1] and len({*keys[1:]}) == 4
-    assert Rule.of("mask", made(3), ()) == Rule.of("mask", made(3), ()) != Rule.of("mask", made(4), ())
+    assert PairRule.of("mask", made(3), ()) == PairRule.of("mask", made(3), ()) != PairRule.of("mask", made(4), ())
     unknown = [pair_rule_calls.key_of_rule(made([width])) for width in (3, 3)]  # a list may change
     assert unknown[0] != unknown[1]
 
