@@ -104,6 +104,7 @@ def build(
     types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v")}
     reads, listed = read_types(form.rules), form.rules.listed
     by_proof = form.rules.mask is not None and not listed
+    back = form.rules.score is not None  # near keys, whose scores are often the largest, first: no maximum grows later
     tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
     types |= {**reads, **tables, "o": of.of_queries("o"), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
@@ -125,9 +126,9 @@ def build(
             if form.pairs is None:
                 return pairs, KeyTiles(form, tile, first, N)
             if listed:
-                return pairs, ListedTiles(given[-1], table_place(form, pairs.batch, pairs.head, place))
+                return pairs, ListedTiles(given[-1], table_place(form, pairs.batch, pairs.head, place), back=back)
             of_rows = spans(lambda i, j: form.reaches(i, j, pairs), first, tile.rows)
-            return pairs, ProvedTiles(of_rows, tile.keys, N)
+            return pairs, ProvedTiles(of_rows, tile.keys, N, back=back)
 
         queries = QueryTiles(form, tile, order)
         rings = KeyRings(form, tile)

@@ -92,12 +92,13 @@ def with_parameters(function: Callable[..., None], types: Mapping[str, Operand])
 class ProvedTiles:
     """The tiles that a block visits, of `size` of `length` positions, by the spans of its rows.
 
-    With `apart` the first visit, which has a mask, is not in the segments.
+    With `apart` the first visit, which has a mask, is not in the segments. With `back` the last tile comes first.
     """
 
     def __init__(
-        self, of_rows: tuple[AllowedSpan, AllowedSpan], size: int, length: Operand, *, apart: bool = True
-    ) -> None:
+        self, of_rows: tuple[AllowedSpan, AllowedSpan], size: int, length: Operand, *, apart: bool = True,
+        back: bool = False,
+    ) -> None:  # fmt: skip
         some, whole = of_rows
         tiles = lego.cdiv(length, size)
         self.begin: Operand = 0
@@ -112,11 +113,15 @@ class ProvedTiles:
             self.middle = held(lego.minimum(lego.maximum(low, self.start), self.end), tiles + 1)
         high = length if whole.high is None else lego.minimum(length, lego.maximum(whole.high, 0))
         self.last = held(lego.maximum(lego.minimum(high // size, self.end), self.middle), tiles + 1)
-        self.kinds = whole is not NOWHERE, whole.low is not None
+        self.kinds, self.back = (whole is not NOWHERE, back or whole.low is not None), back
+        if back:
+            ends = self.begin + self.end - self.last, self.begin + self.end - self.middle
+            self.middle = held(lego.maximum(ends[0], self.start), tiles + 1)
+            self.last = held(lego.maximum(ends[1], self.middle), tiles + 1)
 
     def visited(self, number: Operand, mask: bool | None = None) -> Operand:
-        """The tile of a visit: they are numbered by themselves."""
-        return number
+        """The tile of a visit: they are numbered by themselves, or backwards."""
+        return self.begin + self.end - 1 - number if self.back else number
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
         """Visits from, to, and whether their tiles have a mask."""
@@ -135,8 +140,10 @@ class ListedTiles:
 
     begin: Operand = 0
 
-    def __init__(self, table: Operand, at: tuple[Operand, ...], *, apart: bool = True) -> None:
-        self.table, self.at, self.start = table, at, int(apart)
+    def __init__(
+        self, table: Operand, at: tuple[Operand, ...], *, apart: bool = True, back: bool = False
+    ) -> None:  # fmt: skip
+        self.table, self.at, self.start, self.back = table, at, int(apart), back
         masked, whole = (lego.index(table[*at, kind, 0]) for kind in (MASKED, WHOLE))
         self.masked = lego.maximum(masked, 1)
         self.end = self.masked + lego.maximum(whole, 0)
@@ -145,6 +152,8 @@ class ListedTiles:
         """The tile of a visit, of a run of tiles with a mask or without, or of any."""
         masked = number < self.masked if mask is None else mask
         row, at = lego.where(masked, MASKED, WHOLE), lego.where(masked, number, number - self.masked) + 1
+        if self.back:
+            at = lego.where(masked, self.masked, self.end) - number
         return lego.index(self.table[*self.at, row, at], range=(0, self.table.dims()[-1]))
 
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:

@@ -77,14 +77,15 @@ SCORES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SCORES)
-def test_scores(name):
+@pytest.mark.parametrize(("name", "mask"), [
+    ("alibi", "window"), ("alibi", "strided"), ("soft cap", None), ("biases", "later keys, and rows without any"),
+])  # fmt: skip
+def test_scores(name, mask):
     score, oracle, reads = SCORES[name]
+    mask = None if mask is None else MASKS[mask][0]
     q, k, v = drawn()
-    for causal in (False, True):
-        mask = (lambda b, h, i, j: j <= i) if causal else everything
-        found = lego_mlir.attention(q, k, v, causal=causal, score=score, reads=reads, check=True)
-        np.testing.assert_allclose(found, expected(q, k, v, mask, oracle), atol=2e-3)
+    found = lego_mlir.attention(q, k, v, mask=mask, score=score, reads=reads, check=True)
+    np.testing.assert_allclose(found, expected(q, k, v, mask or everything, oracle), atol=2e-3)
 
 
 def form_with(mask, *reads):
