@@ -5,7 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+import lego_mlir as lego
+from lego_mlir import Row, i32
 from lego_mlir.kernels.rule_spans import NotAffineError, spans
+from lego_mlir.kernels.rule_tiles import ProvedTiles
 
 LENGTH = 40
 COEFFICIENTS = st.sampled_from((-2, -1, 0, 1, 3))
@@ -74,3 +77,41 @@ def test_common_masks_have_the_tightest_spans(allowed, some, every):
 def test_other_masks_have_none(allowed):
     with pytest.raises(NotAffineError):
         spans(allowed, 0, 64)
+
+
+@pytest.mark.parametrize("back", [False, True])
+@pytest.mark.parametrize("allowed", [
+    lambda i, j: j <= i, lambda i, j: (j <= i) & (i - j < 20), lambda i, j: (j > i + 20) & (i < 90),
+    lambda i, j: j == j,
+])  # fmt: skip
+def test_visits_are_each_tile_once_in_order(allowed, back):
+    """A kernel writes, for each block of 16 rows, the tiles of its visits, and 1 where one has no mask."""
+    blocks, size, length = 8, 8, 100
+    tiles = -(-length // size)
+
+    @lego.kernel(grid=blocks, block=1)
+    def visits(y: lego.Tensor(i32, Row(blocks, tiles + 1, 2))):
+        block = lego.block_id[0]
+        found = ProvedTiles(spans(allowed, 16 * block, 16), size, length, back=back)
+        out, at = y.halo("zero"), lego.register(i32, 0)
+
+        def write(number, mask):
+            for k, value in enumerate((found.visited(number, mask), int(not mask))):
+                out[block, lego.index(at.get()), k] = lego.i32(value)
+            at.set(at + 1)
+
+        write(found.begin, True)
+        for start, stop, mask in found.segments():
+            for number in lego.range(start, stop):
+                write(number, mask)
+
+    y = np.full((blocks, tiles + 1, 2), -1, np.int32)
+    visits(y, check=True)
+    i, j = np.ix_(range(16 * blocks), range(tiles * size))
+    seen = np.broadcast_to(allowed(i, j), (16 * blocks, tiles * size)) & (j < length)
+    for block, made in enumerate(y):
+        visited, whole = made[made[:, 0] >= 0].T
+        parts = seen[16 * block : 16 * block + 16].reshape(16, tiles, size)
+        assert np.array_equal(np.diff(visited), np.full(len(visited) - 1, -1 if back else 1))
+        assert {*np.flatnonzero(parts.any((0, 2)))} <= {*visited}
+        assert all(parts[:, tile].all() for tile in visited[whole == 1])
