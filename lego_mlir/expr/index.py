@@ -97,6 +97,11 @@ class PerElement:
     """
 
     __slots__ = ()
+    dtype: Operand
+
+    def to(self, dtype: Operand) -> Operand:
+        """The values in another element type."""
+        raise NotImplementedError  # every subclass defines it
 
     def map(self, function: Callable[..., object], *operands: object) -> Any:
         """The function of the operands, for each value; operands of other kinds are the same for all of them."""

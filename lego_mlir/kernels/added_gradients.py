@@ -23,7 +23,7 @@ deliver. So heads of 64 features hold keys in registers, and what is added is st
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -33,7 +33,23 @@ from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.kernels.attention_forms import ADDED_HEADS, ROWS, WARPS, AttentionForm
-from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
+from lego_mlir.kernels.attention_tiles import (
+    HeadTensors,
+    Place,
+    VisitedTiles,
+    by_rows_of,
+    head_and_tile,
+    launch_sizes,
+    staged,
+)
+from lego_mlir.kernels.rule_tiles import (
+    TableShape,
+    pairs_of,
+    query_tiles,
+    read_types,
+    table_type,
+    with_parameters,
+)
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
@@ -78,6 +94,11 @@ def default_tile(form: AttentionForm) -> AddedTile:
     return AddedTile(64 if form.features > ROWS else 128)
 
 
+def table_shape(tile: AddedTile) -> TableShape:
+    """What a table of a mask's tiles is for."""
+    return TableShape(tile.keys, tile.queries, of_keys=True)
+
+
 def require_parts(form: AttentionForm, tile: AddedTile) -> None:
     """Raise UsageError where the sums do not fit the registers, or a group had not one part of the queries' sums."""
     parts = tile.queries // ROWS * (form.features // ROWS)
@@ -112,24 +133,22 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
     of_k, of_v, of_dk, of_dv = (of.of_keys(name) for name in ("k", "v", "dk", "dv"))
     of_rows, of_sums = of.of_rows, of.of_sums
 
-    @lego.kernel(
-        grid=(lego.cdiv(N, tile.keys), H, B), block=32 * (tile.warps + WARPS), name="attention_added_gradients"
-    )
-    def main(  # type: ignore[no-untyped-def]
-        q: of_q,  # type: ignore[valid-type]
-        k: of_k,  # type: ignore[valid-type]
-        v: of_v,  # type: ignore[valid-type]
-        do: of_do,  # type: ignore[valid-type]
-        lse: of_rows,  # type: ignore[valid-type]
-        delta: of_rows,  # type: ignore[valid-type]
-        sums: of_sums,  # type: ignore[valid-type]
-        dk: of_dk,  # type: ignore[valid-type]
-        dv: of_dv,  # type: ignore[valid-type]
-    ):
+    reads, listed = read_types(form.rules), form.rules.listed and not form.by_shared_head
+    tables = {"tiles_of_keys": table_type(form, table_shape(tile))} if listed else {}
+    taken = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads, **tables}
+
+    def main(
+        q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
+    ) -> None:  # fmt: skip
+        *given, sums, dk, dv = more
         place, head, batch = lego.block_id  # no division, whose results would take registers of the products
         first = place * tile.keys
-        span = QueryTilesOfKeys(form, tile, head, first, M)
         memory = GradientMemory(form, tile)
+        if form.pairs is None:
+            span = QueryTilesOfKeys(form, tile, head, first, M)
+        else:
+            tiles = query_tiles(form, (first, tile.keys), tile.queries, M, given[len(reads) :], (batch, head))
+            span = RuleTilesOfKeys(form, tile, head, first, M, tiles)
         copies, computes = REGISTERS if tile.groups == 2 else (None, None)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             memory.hold(k, v, (batch, head), first)
@@ -137,14 +156,17 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
                 memory.fill((q, do, lse, delta), t, (batch, member), i * tile.queries)
             memory.close(q, span.visits, (0, 0), M)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
-            group = GradientGroup(form, tile, memory, first)
+            group = GradientGroup(form, tile, memory, first, dict(zip(reads, given, strict=False)))
             for t, member, i, mask in span.segments():
                 group.visit(sums, t, (batch, member), i * tile.queries, mask)
             group.store(dk, dv, (batch, head))
 
+    grid, threads = (lego.cdiv(N, tile.keys), H, B), 32 * (tile.warps + WARPS)
+    made = with_parameters(main, {**taken, "sums": of_sums, "dk": of_dk, "dv": of_dv})
+    main_ = lego.kernel(grid=grid, block=threads, name="attention_added_gradients")(made)
     types = RowTensors(of_o, of_do, of_dq, of_rows, of_sums)
     prepare, round_ = by_rows(form, types, (M, B * H * form.group), "attention", of.query_place)
-    return AddedGradients(prepare, main, round_)
+    return AddedGradients(prepare, main_, round_)
 
 
 class RowTensors(NamedTuple):
@@ -251,7 +273,11 @@ class QueryTilesOfKeys:
         """The number of each visit, its head and its tile."""
         for head, before in self._heads():
             for i in lego.range(self.begin, self.end):
-                yield before + i - self.begin, head, i
+                yield before + i - self.begin, head, self.visited(i)
+
+    def visited(self, number: Operand) -> Operand:
+        """The tile of a visit: they are numbered by themselves."""
+        return number
 
     def segments(self) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
         """The same, and whether some query of the tile does not attend to some key."""
@@ -263,6 +289,34 @@ class QueryTilesOfKeys:
             if self.form.window is None:
                 for i in lego.range(middle, self.end):
                     yield before + i - self.begin, head, i, False
+
+
+@dataclass(frozen=True, slots=True)
+class RuleTilesOfKeys(QueryTilesOfKeys):
+    """The tiles of queries that a user's mask allows for the keys."""
+
+    tiles: VisitedTiles
+
+    @property
+    def begin(self) -> Operand:
+        """The first visit of each head."""
+        return self.tiles.begin
+
+    @property
+    def end(self) -> Operand:
+        """The end of its visits."""
+        return self.tiles.end
+
+    def visited(self, number: Operand) -> Operand:
+        """The tile of a visit."""
+        return self.tiles.visited(number)
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, Operand, bool]]:
+        """The number of each visit, its head and its tile, and whether some query does not attend to some key."""
+        for head, before in self._heads():
+            for start, stop, mask in self.tiles.segments():
+                for number in lego.range(start, stop):
+                    yield before + number - self.begin, head, self.tiles.visited(number, mask), mask
 
 
 class GradientMemory:
@@ -329,8 +383,11 @@ class GradientGroup:
 
     queries_from: Operand = 0
 
-    def __init__(self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand) -> None:
-        self.form, self.tile, self.memory = form, tile, memory
+    def __init__(
+        self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand,
+        reads: Mapping[str, Operand] | None = None,
+    ) -> None:  # fmt: skip
+        self.form, self.tile, self.memory, self.reads = form, tile, memory, reads or {}
         self.top = lego.group_id * ROWS
         self.first = first + self.top
         parent = f2.MmaSync((WARPS, 1))
@@ -358,7 +415,7 @@ class GradientGroup:
             slopes = lego.mma(self.values, do.T, self.zeros)
             p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), fast=True)
             if mask:
-                p = lego.where(self.seen(i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
+                p = lego.where(self.seen(head, i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
             dv = lego.mma(self.operand(p.to(self.form.dtype)), do, dv)
             ds = (p * (slopes - self.row(t, 1, start))).to(self.form.dtype)
             shared: Operand = memory.ds.part((t % 2 * self.tile.keys + self.top, start), (ROWS, ROWS))
@@ -371,9 +428,9 @@ class GradientGroup:
         dk = lego.mma(self.operand(ds), q, dk)
         self.add(sums, t, head, i, dk, dv)
 
-    def seen(self, query: Operand, key: Operand) -> Operand:
-        """Whether a query attends to a key."""
-        return self.form.reaches(query, key)
+    def seen(self, head: Place, query: Operand, key: Operand) -> Operand:
+        """Whether a query of a head attends to a key."""
+        return self.form.reaches(query, key, pairs_of(self.form, head, self.reads))
 
     def row(self, t: Operand, k: int, start: int) -> Operand:
         """The log-sum-exps, 0, or deltas, 1, of the queries from `start` of a tile on."""

@@ -21,6 +21,7 @@ from typing import Final, Literal
 from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
+from lego_mlir.kernels.pair_rules import PairRules, PairsOf
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f16
 
 HEADS: Final = (64, 96, 128, 192, 256)
@@ -68,6 +69,8 @@ class AttentionForm:
     window: int | None = None
     group: int = 1
     scale: float | None = None
+    pairs: PairRules | None = None
+    """Rules of the user, with `causal` and `window` for pairs that these allow."""
 
     def __post_init__(self) -> None:
         if self.features not in HEADS or self.dtype not in (f16, bf16):
@@ -99,16 +102,40 @@ class AttentionForm:
 
     @property
     def exponent(self) -> float:
-        """The factor of scores that are exponents of 2."""
+        """The factor of scores that are exponents of 2: of what a rule gives, where there is one, else of products."""
+        if self.rules.score is not None:
+            return LOG2_E
         return LOG2_E / math.sqrt(self.features) if self.scale is None else LOG2_E * self.factor
 
-    def reaches(self, row: Operand, column: Operand) -> Operand:
-        """Whether a query attends to a key, with `causal`."""
-        return column <= row if self.window is None else (column <= row) & (column > row - self.window)
+    @property
+    def rules(self) -> PairRules:
+        """The rules of the user, perhaps none."""
+        return self.pairs or PairRules()
 
-    def allowed(self, row: Operand, column: Operand, keys: Operand) -> Operand:
+    @property
+    def masks(self) -> bool:
+        """Whether a query may not attend to all keys."""
+        return self.causal or self.rules.mask is not None
+
+    @property
+    def by_shared_head(self) -> bool:
+        """Whether heads of queries that share a head of keys differ in the user's mask."""
+        return self.group > 1 and self.rules.by[1]
+
+    def reaches(self, row: Operand, column: Operand, pairs: PairsOf | None = None) -> Operand:
+        """Whether a query attends to a key, with a mask; `pairs` are those of the head where the user has one."""
+        found = column <= row if self.causal else True
+        if self.window is not None:
+            found = found & (column > row - self.window)
+        if self.rules.mask is None:
+            return found
+        assert pairs is not None
+        seen = pairs.allowed(row, column)
+        return found & seen if self.causal else seen
+
+    def allowed(self, row: Operand, column: Operand, keys: Operand, pairs: PairsOf | None = None) -> Operand:
         """Whether a query attends to a key, of `keys` there are."""
-        return (column < keys) & self.reaches(row, column) if self.causal else column < keys
+        return (column < keys) & self.reaches(row, column, pairs) if self.masks else column < keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +271,9 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     The numbers are those of the device file.
     """
     keys, tile, several = sizes.keys, default_tile(form), True
-    if form.window is not None:
+    if form.pairs is not None:
+        several = not form.rules.listed
+    elif form.window is not None:
         several = keys <= FITTED["window_keys"]
     elif form.features == HEADS[0]:
         if form.causal:
@@ -271,7 +300,7 @@ def in_parts(form: AttentionForm, tile: AttentionTile, keys: int) -> AttentionTi
     >>> [(tile.skips, tile.sections) for tile in (in_parts(form, default_tile(form), n) for n in (2048, 8192))]
     [(True, 0), (False, 8)]
     """
-    if not form.causal or form.window is not None:
+    if not form.causal or form.window is not None or form.pairs is not None:
         return tile
     order = ORDERS.get(form.features, IN_ORDER)
     by_length = order.longer == "lengths" and keys > order.several

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,6 +28,7 @@ from lego_mlir import f2, f32
 from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
 from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
+from lego_mlir.kernels.rule_tiles import pairs_of, read_types, with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -80,39 +81,38 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
 
     blocks = {"grid": (lego.cdiv(N, tile.rows) * B * H,), "block": 32 * tile.warps}
 
-    def held(q: Operand, k: Operand, v: Operand, do: Operand) -> Gradients:
-        return Gradients(of, tile, (q, do), (k, v), (of.query_place, of.key_place), N)
+    reads = read_types(form.rules)
+    types = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads}
 
-    @lego.kernel(**blocks, name="attention_gradients_of_keys")
-    def of_both(  # type: ignore[no-untyped-def]
-        q: of_q,  # type: ignore[valid-type]
-        k: of_k,  # type: ignore[valid-type]
-        v: of_v,  # type: ignore[valid-type]
-        do: of_do,  # type: ignore[valid-type]
-        lse: of_rows,  # type: ignore[valid-type]
-        delta: of_rows,  # type: ignore[valid-type]
-        dk: of_dk,  # type: ignore[valid-type]
-        dv: of_dv,  # type: ignore[valid-type]
-    ):
-        held(q, k, v, do).of_keys(lse, delta, dk, dv, M)
+    def of_held_keys(name: str, results: Mapping[str, Operand]) -> Kernel:
+        """The kernel that computes dk or dv, or both."""
 
-    @lego.kernel(**blocks, name="attention_gradients_of_k")
-    def of_k_alone(q: of_q, k: of_k, v: of_v, do: of_do, lse: of_rows, delta: of_rows, dk: of_dk):  # type: ignore[no-untyped-def,valid-type]
-        held(q, k, v, do).of_keys(lse, delta, dk, None, M)
+        def gradients(
+            q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
+        ) -> None:
+            given, made = dict(zip(reads, more, strict=False)), dict(zip(results, more[len(reads) :], strict=True))
+            block = Gradients(of, tile, (q, do), (k, v), (of.query_place, of.key_place), N, given)
+            block.of_keys(lse, delta, made.get("dk"), made.get("dv"), M)
 
-    @lego.kernel(**blocks, name="attention_gradients_of_v")
-    def of_v_alone(q: of_q, k: of_k, v: of_v, do: of_do, lse: of_rows, delta: of_rows, dv: of_dv):  # type: ignore[no-untyped-def,valid-type]
-        held(q, k, v, do).of_keys(lse, delta, None, dv, M)
+        return lego.kernel(**blocks, name=f"attention_gradients_of_{name}")(
+            with_parameters(gradients, {**types, **results})
+        )
 
-    @lego.kernel(
+    def of_held_queries(
+        q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
+    ) -> None:
+        given = dict(zip(reads, more, strict=False))
+        block = Gradients(of, tile, (k, v), (q, do), (of.key_place, of.query_place), M, given)
+        block.of_queries(lse, delta, more[-1], N)
+
+    of_queries = lego.kernel(
         grid=(lego.cdiv(M, tile.rows) * B * H * form.group,), block=32 * tile.warps, name="attention_gradients_of_q"
-    )
-    def of_queries(q: of_q, k: of_k, v: of_v, do: of_do, lse: of_rows, delta: of_rows, dq: of_dq):  # type: ignore[no-untyped-def,valid-type]
-        block = Gradients(of, tile, (k, v), (q, do), (of.key_place, of.query_place), M)
-        block.of_queries(lse, delta, dq, N)
-
-    of_keys = (of_both,) if passes_of_keys(form) == 1 else (of_k_alone, of_v_alone)
-    return AttentionGradients(deltas, of_keys, of_queries)
+    )(with_parameters(of_held_queries, {**types, "dq": of_dq}))
+    both = {"dk": of_dk, "dv": of_dv}
+    if passes_of_keys(form) == 1:
+        return AttentionGradients(deltas, (of_held_keys("keys", both),), of_queries)
+    apart = tuple(of_held_keys(name[1:], {name: kind}) for name, kind in both.items())
+    return AttentionGradients(deltas, apart, of_queries)
 
 
 class Gradients:
@@ -129,9 +129,10 @@ class Gradients:
         held: tuple[Operand, Operand],
         places: tuple[Callable[[Operand], Place], Callable[[Operand], Place]],
         rows: Operand,
+        reads: Mapping[str, Operand],
     ) -> None:
         form = of.form
-        self.form, self.tile, self.visited = form, tile, visited
+        self.form, self.tile, self.visited, self.reads = form, tile, visited, reads
         self.head, number = head_and_tile(lego.cdiv(rows, tile.rows))
         self.first = number * tile.rows
         self.place, held_place = places
@@ -165,10 +166,12 @@ class Gradients:
         left = f2.MmaOperand(0, self.parent).layout(x.shape)
         return lego.convert(x.to(self.form.dtype), to=left)
 
-    def weights(self, scores: Operand, lse: Operand, row: Operand, column: Operand) -> Operand:
-        """exp(s - lse), 0 where a query does not attend to a key."""
+    def weights(self, scores: Operand, lse: Operand, row: Operand, column: Operand, head: Place) -> Operand:
+        """exp(s - lse), 0 where a query of a head does not attend to a key."""
         p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), fast=True)
-        return lego.where(self.form.reaches(row, column), p, 0.0) if self.form.causal else p
+        if not self.form.masks:
+            return p
+        return lego.where(self.form.reaches(row, column, pairs_of(self.form, head, self.reads)), p, 0.0)
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
         """The gradients of the keys and values that are held, from all queries of the heads that share them."""
@@ -192,7 +195,7 @@ class Gradients:
                 (keys, values), (q, do) = self.held, self.stage(i)
                 scores = lego.mma(keys, q.T, self.zeros)
                 slopes: Operand = lego.mma(values, do.T, self.zeros) if dk is not None else None
-                p = self.weights(scores, rows, i * n + scores.index(1), self.first + scores.index(0))
+                p = self.weights(scores, rows, i * n + scores.index(1), self.first + scores.index(0), self.place(head))
                 added: Operand = lego.mma(self.operand(p), do, of_v) if dv is not None else None
                 if slopes is not None:
                     of_k.set(lego.mma(self.operand(p * (slopes - means)), q, of_k))
@@ -220,7 +223,7 @@ class Gradients:
             self.fetch(j + 1, head, j + 1)
             tiles = self.stage(j)
             scores, slopes = (lego.mma(x, y.T, self.zeros) for x, y in zip(self.held, tiles, strict=True))
-            p = self.weights(scores, rows, self.first + scores.index(0), j * n + scores.index(1))
+            p = self.weights(scores, rows, self.first + scores.index(0), j * n + scores.index(1), self.held_head)
             of_q.set(lego.mma(self.operand(p * (slopes - means)), tiles[0], of_q))
         lego.wait_copies()
         (of_q * form.factor).to(form.dtype).store(dq, at=(*self.held_head, self.first, 0))

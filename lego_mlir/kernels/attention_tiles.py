@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
@@ -158,6 +158,24 @@ def heads_in_cache(form: AttentionForm, keys: Operand) -> Operand:
     return lego.maximum(FITTED["cached_bytes"] // (2 * form.dtype.bytes * form.features * keys), 1)
 
 
+class VisitedTiles(Protocol):
+    """The tiles that a block visits, in runs of numbered visits."""
+
+    @property
+    def begin(self) -> Operand:
+        """The number of the first visit."""
+
+    @property
+    def end(self) -> Operand:
+        """The end of the visits' numbers."""
+
+    def visited(self, number: Operand, mask: bool | None = None) -> Operand:
+        """The tile of a visit, of a run of tiles with a mask or without, or of any."""
+
+    def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
+        """Visits from, to, and whether their tiles have a mask; without the first one, where that is apart."""
+
+
 class RingUses:
     """How often a role has used the rings for the parts before this one."""
 
@@ -169,7 +187,7 @@ class RingUses:
         """Uses by earlier parts, an index."""
         return 0 if self.count is None else Index(current("a ring").index(self.count.get()))
 
-    def add(self, span: KeyTiles) -> None:
+    def add(self, span: VisitedTiles) -> None:
         """The uses of a part."""
         if self.count is not None:
             self.count.set(self.count + lego.i32(span.end - span.begin))
@@ -201,6 +219,10 @@ class KeyTiles:
         last = lego.minimum(self.keys, self.first + self.tile.rows) if self.form.causal else self.keys
         return lego.cdiv(last, self.tile.keys)
 
+    def visited(self, number: Operand, mask: bool | None = None) -> Operand:
+        """The tile of a visit: they are numbered by themselves."""
+        return number
+
     def segments(self) -> Iterator[tuple[Operand, Operand, bool]]:
         """Tiles after the first one from, to, and whether some query does not attend to some of their keys."""
         begin, end = self.begin + 1, self.end
@@ -227,11 +249,11 @@ class KeyRings:
         n = self.tile.keys
         return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
 
-    def fill(self, k: Operand, v: Operand, head: Place, span: KeyTiles, used: RingUses, first: Operand = 0) -> None:
+    def fill(self, k: Operand, v: Operand, head: Place, span: VisitedTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
-        for j in lego.range(span.begin, span.end):
-            t = before + j - span.begin
+        for number in lego.range(span.begin, span.end):
+            t, j = before + number - span.begin, span.visited(number)
             for ring, source in enumerate((k, v)):
                 self.empty[ring][t - self.tile.stages].wait()
                 full = self.full[ring][t]

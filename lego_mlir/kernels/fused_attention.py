@@ -47,8 +47,21 @@ from lego_mlir.kernels.attention_tiles import (
     Place,
     QueryTiles,
     RingUses,
+    VisitedTiles,
     heads_in_cache,
     launch_sizes,
+)
+from lego_mlir.kernels.pair_rules import PairsOf
+from lego_mlir.kernels.rule_spans import spans
+from lego_mlir.kernels.rule_tiles import (
+    ListedTiles,
+    ProvedTiles,
+    TableShape,
+    pairs_of,
+    read_types,
+    table_place,
+    table_type,
+    with_parameters,
 )
 
 if TYPE_CHECKING:
@@ -88,8 +101,12 @@ def build(
         form.require_keys(sizes.queries, sizes.keys)
     of = HeadTensors(form, sizes or launch_sizes())
     B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
-    of_q, of_o, of_k, of_v = of.of_queries("q"), of.of_queries("o"), of.of_keys("k"), of.of_keys("v")
-    of_rows = of.of_rows
+    types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v")}
+    reads, listed = read_types(form.rules), form.rules.listed
+    by_proof = form.rules.mask is not None and not listed
+    back = form.rules.score is not None  # near keys, whose scores are often the largest, first: no maximum grows later
+    tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
+    types |= {**reads, **tables, "o": of.of_queries("o"), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
 
     count, together = lego.cdiv(M, tile.rows), None
@@ -97,10 +114,22 @@ def build(
         together = heads_in_cache(form, N) * form.group
     elif blocks is not None and tile.sections:
         together = lego.cdiv(tile.sections * blocks, count)
-    order = PartOrder(count, B * H * form.group, form.causal, together, blocks)
+    order = PartOrder(count, B * H * form.group, form.causal or by_proof, together, blocks)
 
-    @lego.kernel(grid=order.grid, block=threads)
-    def attention(q: of_q, k: of_k, v: of_v, o: of_o, lse: of_rows):  # type: ignore[no-untyped-def,valid-type]
+    def attention(q: Operand, k: Operand, v: Operand, *more: Operand) -> None:
+        *given, o, lse = more
+
+        def of_part(head: Operand, place: Operand) -> tuple[PairsOf, VisitedTiles]:
+            """The pairs of a head of queries, and the tiles of keys of a block of them."""
+            first = place * tile.rows
+            pairs = pairs_of(form, of.query_place(head), dict(zip(reads, given, strict=False)))
+            if form.pairs is None:
+                return pairs, KeyTiles(form, tile, first, N)
+            if listed:
+                return pairs, ListedTiles(given[-1], table_place(form, pairs.batch, pairs.head, place), back=back)
+            of_rows = spans(lambda i, j: form.reaches(i, j, pairs), first, tile.rows)
+            return pairs, ProvedTiles(of_rows, tile.keys, N, back=back)
+
         queries = QueryTiles(form, tile, order)
         rings = KeyRings(form, tile)
         if form.window is not None and sizes is None:
@@ -111,20 +140,21 @@ def build(
             for number, head, place in order.numbered():
                 first = place * tile.rows
                 queries.fill(q, of.query_place(head), first, number)
-                span = KeyTiles(form, tile, first, N)
+                _, span = of_part(head, place)
                 rings.fill(k, v, of.key_place(head // form.group if form.group > 1 else head), span, used)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
             used = RingUses(order)
             for number, head, place in order.numbered():
                 first = place * tile.rows
-                group = AttentionRows(form, tile, first + lego.group_id * ROWS, N)
+                pairs, span = of_part(head, place)
+                group = AttentionRows(form, tile, first + lego.group_id * ROWS, N, pairs)
                 release = functools.partial(queries.release, number)
-                group.attend(queries.take(number), rings, KeyTiles(form, tile, first, N), used, release)
+                group.attend(queries.take(number), rings, span, used, release)
                 group.store(queries.part(number), o, lse, of.query_place(head))
                 queries.release(number, stored=True)
             lego.wait_copies()  # the last rows have been read
 
-    return attention
+    return lego.kernel(grid=order.grid, block=threads)(with_parameters(attention, types))
 
 
 class AttentionRows:
@@ -140,8 +170,10 @@ class AttentionRows:
     total: Operand
     sums: Operand
 
-    def __init__(self, form: AttentionForm, tile: AttentionTile, first: Operand, keys: Operand) -> None:
-        self.form, self.tile, self.first, self.keys = form, tile, first, keys
+    def __init__(
+        self, form: AttentionForm, tile: AttentionTile, first: Operand, keys: Operand, pairs: PairsOf | None = None
+    ) -> None:
+        self.form, self.tile, self.first, self.keys, self.pairs = form, tile, first, keys, pairs
         self.skips = tile.skips and form.causal
         parent = f2.MmaSync((WARPS, 1))
         self.left = f2.MmaOperand(0, parent).layout((ROWS, tile.keys))
@@ -157,7 +189,7 @@ class AttentionRows:
         self,
         queries: Operand,
         rings: KeyRings,
-        span: KeyTiles,
+        span: VisitedTiles,
         used: RingUses,
         after_first: Callable[[], None] = lambda: None,
     ) -> None:
@@ -167,7 +199,7 @@ class AttentionRows:
         rings.turns.begin(before)
         scores = lego.mma(queries, first.T, self.zeros)
         rings.turns.end(before)
-        scores = self.masked(scores, span.begin)
+        scores = self.scored(scores, span.visited(span.begin, True), True)
         self.best.set(lego.maximum(scores.max(axis=1), LOWEST))
         self.weigh(scores)
         self.total.set(self.sums)
@@ -175,8 +207,8 @@ class AttentionRows:
         rings.empty[0][before].arrive()
         after_first()
         for start, stop, mask in span.segments():
-            for j in lego.range(start, stop):
-                t = before + j - span.begin
+            for number in lego.range(start, stop):
+                t, j = before + number - span.begin, span.visited(number, mask)
                 if mask and self.skips:
                     self.visit_needed(queries, rings, t, j)
                 else:
@@ -214,19 +246,23 @@ class AttentionRows:
         scores = lego.mma(queries, following.T, self.zeros)
         added = lego.mma(self.weights, take(1, t - 1), self.out)
         rings.turns.end(t)
-        self.weigh(self.masked(scores, j) if mask else scores)
+        self.weigh(self.scored(scores, j, mask))
         large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
         self.out.set(added)
         with lego.when(large):
             again = self.again(queries, rings.part(0, t))
-            self.renew(self.masked(again, j) if mask else again)
+            self.renew(self.scored(again, j, mask))
         self.total.set(self.total + self.sums)
         self.round()
 
-    def masked(self, scores: Operand, j: Operand) -> Operand:
-        """The scores, without those of keys that a query does not attend to."""
-        row, column = self.first + scores.index(0), j * self.tile.keys + scores.index(1)
-        return lego.where(self.form.allowed(row, column, self.keys), scores, -math.inf)
+    def scored(self, products: Operand, j: Operand, mask: bool) -> Operand:
+        """The scores of tile j; with `mask`, without those of keys that a query does not attend to."""
+        row, column = self.first + products.index(0), j * self.tile.keys + products.index(1)
+        if self.pairs is not None and self.form.rules.score is not None:
+            products = self.pairs.scored(products * self.form.factor, row, column)
+        return (
+            lego.where(self.form.allowed(row, column, self.keys, self.pairs), products, -math.inf) if mask else products
+        )
 
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""
@@ -258,9 +294,12 @@ class AttentionRows:
 
     def store(self, part: Operand, o: Operand, lse: Operand, head: Place) -> None:
         """The rows of the result, through the tile of the queries, and their log-sum-exps."""
-        total = self.total.sum(axis=1)
-        (self.out * (1.0 / total)[:, None]).to(self.form.dtype).store(part)
+        total, rules = self.total.sum(axis=1), self.form.pairs
+        factor = 1.0 / total if rules is None else lego.where(total > 0.0, 1.0 / total, 0.0)
+        (self.out * factor[:, None]).to(self.form.dtype).store(part)
         lego.barrier()
         lego.copy_async(part, o, at=(*head, self.first, 0))
         lego.commit_copies()
-        lego.fma(self.best, self.form.exponent, lego.log2(total)).store(lse, at=(*head, self.first))
+        found = lego.fma(self.best, self.form.exponent, lego.log2(total))
+        found = found if rules is None else lego.where(total > 0.0, found, math.inf)
+        found.store(lse, at=(*head, self.first))

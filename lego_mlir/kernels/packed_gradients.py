@@ -130,7 +130,7 @@ class PackedGradients(GradientGroup):
         super().__init__(form, tile, memory, first)
         self.at, self.queries_from = at, at.queries_from
 
-    def seen(self, query: Operand, key: Operand) -> Operand:
+    def seen(self, head: Place, query: Operand, key: Operand) -> Operand:
         """Whether a query attends to a key, of those of the sequence."""
         return self.form.allowed(query + self.at.shift if self.form.causal else query, key, self.at.keys)
 

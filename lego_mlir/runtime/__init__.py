@@ -16,7 +16,7 @@ Sections:
   `first_calls`, `kept_traces`, `exact_kernels`, `compile_lock`
 - machines: `driver`, `cuda`, `source`, `cpu`, `cpu_kernels`, `image`, `host_reference`, `xla_ffi`
 - operations: `products/`, `attention_calls`, `packed_attention_calls`, `paged_attention_calls`, `attention_plans`,
-  `attention_kernels`, `first_derivatives`
+  `attention_kernels`, `pair_rule_calls`, `first_derivatives`
 - packed kernels: `manifest`, `packs`, `hub`
 - checks: `data`, `data_files`, `inputs`, `kernel_input`, `comparing`, `tolerance`
 """

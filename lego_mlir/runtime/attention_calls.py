@@ -22,13 +22,14 @@ from dataclasses import astuple, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.aliases import Tensor
+from lego_mlir.aliases import Operand, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels import attention_forms
 from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes
 from lego_mlir.runtime import attention_plans, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
 from lego_mlir.runtime.attention_kernels import (
+    TABLE,
     AttentionKernel,
     ExactAttention,
     added_gradients,
@@ -40,22 +41,28 @@ from lego_mlir.runtime.attention_kernels import (
 )
 from lego_mlir.runtime.attention_plans import (
     BoundAttention,
+    BoundRules,
     GradientCalls,
     HeadAxes,
     bound_launch,
     dense_like,
     readable,
+    records,
 )
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
+from lego_mlir.runtime.pair_rule_calls import KeptTable, key_of_rule, rules_of, with_tables
+from lego_mlir.runtime.products.operands import in_rows
 from lego_mlir.tracing.trace.dtypes import bf16, f16
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from lego_mlir.kernels.pair_rules import PairRules
     from lego_mlir.tracing.trace.dtypes import DType
 
+Asked = tuple[bool, "int | None", "float | None", "PairRules | None"]
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
 TENSOR_COPIES: Final = 90  # compute capability
 LARGEST: Final = HeadSizes(2**16, 2**12 - 1, 2**20, 2**20)
@@ -70,6 +77,9 @@ def attention(
     causal: bool = False,
     window: int | None = None,
     scale: float | None = None,
+    mask: Callable[..., Operand] | None = None,
+    score: Callable[..., Operand] | None = None,
+    reads: Mapping[str, Tensor] | None = None,
     deterministic: bool | None = None,
     check: bool = False,
 ) -> Tensor:
@@ -79,31 +89,42 @@ def attention(
     they are, as `x.swapaxes(1, 2)`, and the result has the order of q; arrays whose features are not contiguous, or
     whose strides are no multiples of 16 bytes, are copied. With `causal` a query attends to keys of no larger position,
     with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0.
+
+    `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
+    `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of
+    arrays in `reads`. Tiles of keys that the mask leaves out are not visited. With a score there are no
+    gradients.
+
     PyTorch's tensors have gradients, with the same bits in each run if `deterministic`; None follows
     `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types, and for second derivatives.
     """
-    key = (key_of((q, k, v)), causal, window, scale, check)
+    read = {name: in_rows(x) if library_of(x) is not None else x for name, x in (reads or {}).items()}
+    given = (q, k, v, *read.values())
+    rules = None if mask is None and score is None else (key_of_rule(mask), key_of_rule(score), tuple(read))
+    key = (key_of(given), causal, window, scale, check, rules)
     bound = attention_plans.known.get(key)
-    if bound is None or not bound.takes((q, k, v)):
-        form, sizes = _problem(q, k, v, causal, window, scale)
+    if bound is None or not bound.takes(given):
+        form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)))
+        if form.rules.score is not None and records(given):
+            raise UsageError(_without_gradients(form, sizes))
         if is_empty(q, k):
             return without_keys(q, k, v)
-        if not check and is_computed_by_its_library("attention", q, k, v):
-            return host_reference.attention(q, k, v, form)
+        if not check and is_computed_by_its_library("attention", *given):
+            return host_reference.attention(q, k, v, form, reads=read)
         copies = [readable(x) for x in (q, k, v)]
         if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
-            q, k, v = copies
             return attention(
-                q, k, v, causal=causal, window=window, scale=scale, deterministic=deterministic, check=check
-            )
-        bound = _bound(form, sizes, (q, k, v), check)
+                *copies, causal=causal, window=window, scale=scale, mask=mask, score=score, reads=read,
+                deterministic=deterministic, check=check,
+            )  # fmt: skip
+        bound = _bound(with_tables(form), sizes, given, check)
         attention_plans.keep(key, bound)
-    return bound((q, k, v), deterministic)
+    return bound(given, deterministic)
 
 
 def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check: bool) -> BoundAttention:
     """The launches for arrays like these."""
-    q, k, _ = used = [x.detach() if hasattr(x, "detach") else x for x in given]
+    q, k, *_ = used = [x.detach() if hasattr(x, "detach") else x for x in given]
     library, shapes, axes = library_of(q), (dense_like(q), dense_like(k)), HeadAxes()
     assert library is not None
     rows = (sizes.batch, sizes.heads * form.group, sizes.queries)
@@ -112,11 +133,41 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
     if capability is not None and has_exact(kernel):
         kernel, exact = _exact((replace(kernel, sizes=sizes), str(capability)), kernel)
     own = HeadAxes(unknown=frozenset() if kernel.sizes is None else _strides_of_one(form, sizes))
-    plan = bound_launch(calls_of(kernel), own, used, {"o": shapes[0], "lse": DenseShape.rows(*rows)}, check)
+    rules = _bound_rules(kernel, sizes, used, check)
+    table = [] if rules.table is None else [rules.table(used)]
+    results = {"o": shapes[0], "lse": DenseShape.rows(*rows)}
+    plan = bound_launch(calls_of(kernel), own, [*used, *table], ("q", "k", "v"), results, check)
     return BoundAttention(
         plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
-        check, any(getattr(x, "requires_grad", False) for x in given), _without_gradients(sizes), exact,
+        check, any(getattr(x, "requires_grad", False) for x in given), _without_gradients(form, sizes), exact, rules,
     )  # fmt: skip
+
+
+def _bound_rules(kernel: AttentionKernel, sizes: HeadSizes, used: Sequence[Tensor], check: bool) -> BoundRules:
+    """What the user's rules add to the launches."""
+    from lego_mlir.kernels.added_gradients import default_tile
+
+    rules, tile = kernel.form.pairs, kernel.tile
+    if rules is None:
+        return BoundRules()
+    names = tuple(x.name for x in rules.reads)
+    if not rules.listed:
+        return BoundRules(names)
+    assert rules.mask is not None and tile is not None
+    read = [3 + names.index(name) for name in rules.mask.names]
+    heads = sizes.heads * kernel.form.group
+
+    def dims(rows: int, count: int, visited: int, length: int) -> DenseShape:
+        of_batch, of_head = rules.by
+        blocks, tiles = -(-rows // count), -(-length // visited)
+        return DenseShape.rows(sizes.batch if of_batch else 1, heads if of_head else 1, blocks, 2, tiles + 1)
+
+    calls = calls_of(AttentionKernel(TABLE, kernel.form, tile))
+    made = {"tiles": dims(sizes.queries, tile.rows, tile.keys, sizes.keys)}
+    plan = bound_launch(calls, HeadAxes(), [*used[:2], *(used[n] for n in read)], ("q", "k"), made, check)
+    visiting = default_tile(kernel.form)
+    of_keys = dims(sizes.keys, visiting.keys, visiting.queries, sizes.queries)
+    return BoundRules(names, rules.mask.names, KeptTable(plan, read), of_keys)
 
 
 def _exact(wanted: ExactAttention, general: AttentionKernel) -> tuple[AttentionKernel, ExactKernel | None]:
@@ -127,8 +178,13 @@ def _exact(wanted: ExactAttention, general: AttentionKernel) -> tuple[AttentionK
     return general, found
 
 
-def _without_gradients(sizes: HeadSizes) -> str:
+def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
     """Why no kernel computes gradients for these sizes; nothing where one does."""
+    if form.rules.score is not None:
+        return (
+            "attention with a score: its gradients are not computed, since no kernel differentiates the function; "
+            "compute the result alone under torch.no_grad(), or leave score out"
+        )
     if not _is_large(sizes):
         return ""
     names = ("batches", "heads of k and v", "queries", "keys")
@@ -169,9 +225,7 @@ def without_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.where(never, q, 0) + 0 * (k.sum() + v.sum())
 
 
-def _problem(
-    q: Tensor, k: Tensor, v: Tensor, causal: bool, window: int | None, scale: float | None
-) -> tuple[AttentionForm, HeadSizes]:
+def _problem(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> tuple[AttentionForm, HeadSizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
     facts = []
     for name, given in (("q", q), ("k", k), ("v", v)):
@@ -182,7 +236,7 @@ def _problem(
                 f"{getattr(given, 'shape', type(given).__name__)}"
             )
         facts.append(library.facts(given))
-    form, shared = form_of("attention", facts, -3, "the batch and features of q", (causal, window, scale))
+    form, shared = form_of("attention", facts, -3, "the batch and features of q", asked)
     of_q, of_k = facts[0].shape, facts[1].shape
     form.require_keys(of_q[-2], of_k[-2])
     batch = 1
@@ -191,13 +245,11 @@ def _problem(
     return form, HeadSizes(batch, shared, of_q[-2], of_k[-2])
 
 
-def form_of(
-    name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: tuple[bool, int | None, float | None]
-) -> tuple[AttentionForm, int]:
+def form_of(name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: Asked) -> tuple[AttentionForm, int]:
     """The form of q, k and v, whose heads are along an axis, and the heads of k and v.
 
-    `asked` are causal, window and scale. Raises UsageError for arrays that do not fit each other; `common` is what k
-    and v have of q.
+    `asked` are causal, window, scale and the user's rules. Raises UsageError for arrays that do not fit each other;
+    `common` is what k and v have of q.
     """
     of_q, of_k, of_v = (fact.shape for fact in facts)
     heads, shared = of_q[axis], of_k[axis]
@@ -210,9 +262,9 @@ def form_of(
             f"{name} of {shown}: k and v have one shape, {common}, and a divisor of its heads; all are float16 or "
             "bfloat16"
         )
-    causal, window, scale = asked
+    causal, window, scale, rules = asked
     group = heads // shared if shared else 1
-    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale), shared
+    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale, rules), shared
 
 
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:

@@ -29,6 +29,8 @@ ADDED: Final = ("prepare", "main", "round")
 """The kernels of `kernels.added_gradients`."""
 PACKED: Final = "packed"
 """The kernel of packed sequences."""
+TABLE: Final = "tiles"
+"""The kernel that lists the tiles of a user's mask."""
 ORDERED: Final = ("deltas", "of_keys", "of_queries")
 """The kernels of `kernels.attention_gradients`; of keys there are two for the widest heads."""
 
@@ -91,7 +93,7 @@ def packable(
 
 def calls_of(wanted: AttentionKernel) -> Calls:
     """The calls of a kernel. Raises UsageError where a folder of packed kernels is named and lacks it."""
-    folder = kernels_folder(None)
+    folder = None if wanted.form.pairs is not None else kernels_folder(None)  # rules of the user are in no folder
     return _calls_of(wanted, None if folder is None else str(folder))
 
 
@@ -133,13 +135,15 @@ def is_compiled(exact: ExactAttention) -> bool:
 
 def has_exact(kernel: AttentionKernel) -> bool:
     """Whether a kernel takes all sizes, and another one for some of them is compiled after some calls."""
-    return kernel.sizes is None and exact_kernels.is_on() and kernels_folder(None) is None
+    return kernel.sizes is None and kernel.form.pairs is None and exact_kernels.is_on() and kernels_folder(None) is None
 
 
 def added_gradients(form: AttentionForm, heads: int = 0) -> GradientCalls:
     """Those of queries are added in any order."""
     prepare, main, last = (calls_of(AttentionKernel(f"added {part}", form, heads=heads)) for part in ADDED)
-    return GradientCalls(True, prepare, (main,), last)
+    listed = form.rules.listed and not form.by_shared_head
+    table = calls_of(AttentionKernel(f"{TABLE} of_keys", form)) if listed else None
+    return GradientCalls(True, prepare, (main,), last, table)
 
 
 def ordered_gradients(form: AttentionForm) -> GradientCalls:
@@ -164,6 +168,13 @@ def _built(wanted: AttentionKernel) -> Kernel:
         return packed_attention.build(wanted.form, wanted.heads)
     if kind == "attention":
         return fused_attention.build(wanted.form, wanted.tile, wanted.sizes, wanted.blocks)
+    if kind == TABLE:
+        from lego_mlir.kernels import added_gradients, rule_tiles
+
+        shape = added_gradients.table_shape(added_gradients.default_tile(wanted.form))
+        if wanted.tile is not None:
+            shape = rule_tiles.TableShape(wanted.tile.rows, wanted.tile.keys)
+        return rule_tiles.build_table(wanted.form, shape)
     found = _built_gradients(kind, wanted.form, wanted.heads)
     kernel: Kernel = getattr(found, part[0]) if len(part) == 1 else getattr(found, part[0])[int(part[1])]
     return kernel

@@ -32,13 +32,11 @@ if TYPE_CHECKING:
 
 _KEPT: Final = 4096
 """Calls of one process; a caller whose shapes change all the time starts over."""
-PER_ROW: Final = ("lse", "delta", "sums")
-"""Results that kernels make for each row, in rows."""
+OF_HEADS: Final = ("q", "k", "v", "o", "do", "dq", "dk", "dv")
+"""Arrays whose strides are sizes of the kernels; all others are in rows."""
 STARTS: Final = ("starts_q", "starts_k")
 """Where the sequences of packed arrays begin."""
 GRADIENTS: Final = ("dq", "dk", "dv")
-HALF: Final = 2
-"""Bytes of an element of q, k and v; what there is for each row has more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +51,8 @@ class GradientCalls:
     prepare: Calls
     main: tuple[Calls, ...]
     last: Calls
+    table: Calls | None = None
+    """Lists the tiles that a user's mask allows, before the main ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +79,12 @@ class HeadAxes:
 
     def launched(self, given: Sequence[Tensor]) -> Sequence[Tensor]:
         """The arrays whose addresses a launch takes."""
-        return self.views(given) if self.copied else given
+        return self.views(given, ("q", "k", "v")) if self.copied else given
 
-    def views(self, given: Sequence[Tensor]) -> list[Tensor]:
-        """Arrays as the kernels index them; what there is for each row, which is no number of 16 bits, as it is."""
-        return [self._view(x) if len(x.shape) > 1 and x.dtype.itemsize == HALF else x for x in given]
+    def views(self, given: Sequence[Tensor], names: Sequence[str]) -> list[Tensor]:
+        """Arrays as the kernels index them, those of heads by their names; others, and what follows, as they are."""
+        views = [self._view(x) if name in OF_HEADS else x for x, name in zip(given, names, strict=False)]
+        return [*views, *given[len(names) :]]
 
     def _view(self, x: Tensor) -> Tensor:
         if self.packed:
@@ -94,7 +95,7 @@ class HeadAxes:
         """The strides of results like q, k and v, which are sizes of a kernel."""
         found = {}
         for name, dense in results.items():
-            if name in PER_ROW:
+            if name not in OF_HEADS:
                 continue
             *outer, second, last, _ = dense.strides
             found[f"{name}_head"], found[f"{name}_row"] = (last, second) if self.packed else (second, last)
@@ -104,10 +105,11 @@ class HeadAxes:
 
 
 def bound_launch(
-    calls: Calls, axes: HeadAxes, given: Sequence[Tensor], results: Mapping[str, DenseShape], check: bool
-) -> Plan:
-    """A kernel bound to arrays, and to the forms of its results in the order of its parameters."""
-    views = axes.views(given)
+    calls: Calls, axes: HeadAxes, given: Sequence[Tensor], names: Sequence[str], results: Mapping[str, DenseShape],
+    check: bool,
+) -> Plan:  # fmt: skip
+    """A kernel bound to arrays, of which the first have these names, and to its results in the order of parameters."""
+    views = axes.views(given, names)
     arrays = views if axes.copied else given
     return calls.plan_of_views(views, arrays, axes.sizes(results), list(results.values()), check)
 
@@ -136,6 +138,23 @@ def dense_like(x: Tensor) -> DenseShape:
     return DenseShape.like(shape, (*(max(step, 1) for step in strides[:-1]), 0))
 
 
+@dataclass(frozen=True, slots=True)
+class BoundRules:
+    """What a user's rules add to the launches: arrays that they read, those of the mask, and tables of tiles."""
+
+    reads: tuple[str, ...] = ()
+    of_mask: tuple[str, ...] = ()
+    table: Callable[[Sequence[Tensor]], Tensor] | None = None
+    """Makes the table of tiles for the result, of the arrays of a call."""
+    of_keys: DenseShape | None = None
+    """The form of the table for gradients."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What a call has behind q, k and v."""
+        return (*self.reads, *["tiles"] * (self.table is not None))
+
+
 @dataclass(slots=True)
 class BoundAttention:
     """Attention of q, k and v, and perhaps the starts of sequences, bound to all but their addresses.
@@ -158,12 +177,15 @@ class BoundAttention:
     """Why there are no gradients, where no kernel computes them."""
     exact: ExactKernel | None = None
     """Counts the calls of a kernel for all sizes."""
+    rules: BoundRules = field(default_factory=BoundRules)
     _plans: dict[Hashable, BoundGradients] = field(default_factory=dict)
 
     def __call__(self, given: Sequence[Tensor], deterministic: bool | None = None) -> Tensor:
         """The result for arrays like those that this was bound to, with gradients where they are recorded."""
         if self.exact is not None:
             self.exact.called()
+        if self.rules.table is not None:
+            given = (*given, self.rules.table(given))
         if self.learns and gradients_enabled():
             if self.without_gradients:
                 raise UsageError(self.without_gradients)
@@ -186,15 +208,19 @@ class BoundAttention:
             plan = self._plans.get(key)
         if plan is None:
             steps = self._steps(self.gradients(deterministic))
-            names = ("q", "k", "v", *(STARTS if self.axes.packed else ()), "o", "lse", "do")
+            names = ("q", "k", "v", *(STARTS if self.axes.packed else self.rules.names), "o", "lse", "do")
             plan = self._plans[key] = BoundGradients(steps, names, self.axes, self.check)
         return plan([*saved, do])
 
     def _steps(self, calls: GradientCalls) -> list[GradientStep]:
         """The launches of gradients, in their order."""
         of_q, of_k = self.shapes
-        given: tuple[str, ...] = ("q", "k", "v", "do", "lse", "delta")
+        rules, tables = self.rules, []
+        given: tuple[str, ...] = ("q", "k", "v", "do", "lse", "delta", *rules.reads)
         delta = {"delta": DenseShape.rows(*self.rows)}
+        if calls.table is not None and rules.of_keys is not None:
+            tables = [GradientStep(calls.table, ("q", "k", *rules.of_mask), {"tiles_of_keys": rules.of_keys})]
+            given = (*given, "tiles_of_keys")
         if calls.add:
             delta["sums"] = DenseShape.rows(*self.rows, of_q.shape[-1])
             given = (*given, *(STARTS if self.axes.packed else ()), "sums")
@@ -202,6 +228,7 @@ class BoundAttention:
         each = [("dk", "dv")] if len(calls.main) == 1 else [("dk",), ("dv",)]
         return [
             GradientStep(calls.prepare, ("o", "do"), delta),
+            *tables,
             *[GradientStep(main, given, dict.fromkeys(n, of_k)) for main, n in zip(calls.main, each, strict=True)],
             GradientStep(calls.last, of_queries, {"dq": of_q}),
         ]
@@ -225,7 +252,7 @@ class BoundGradients:
         for number, step in enumerate(self.steps):
             arrays = [known[name] for name in step.takes]
             if number == len(plans):
-                plans.append(bound_launch(step.calls, self.axes, arrays, step.makes, self.check))
+                plans.append(bound_launch(step.calls, self.axes, arrays, step.takes, step.makes, self.check))
             written = plans[number](arrays, None)
             results = (written if isinstance(written, tuple) else (written,))[-len(step.makes) :]
             known.update(zip(step.makes, results, strict=True))
@@ -257,6 +284,11 @@ def gradients_enabled() -> bool:
     import torch
 
     return torch.is_grad_enabled()
+
+
+def records(given: Sequence[Tensor]) -> bool:
+    """Whether PyTorch records what is computed of these arrays."""
+    return any(getattr(x, "requires_grad", False) for x in given) and gradients_enabled()
 
 
 @cache

@@ -10,15 +10,17 @@ a GPU as well.
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Array, Foreign, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
 from lego_mlir.kernels.attention_forms import AttentionForm
+from lego_mlir.kernels.pair_rules import PairsOf
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 
 if TYPE_CHECKING:
@@ -92,10 +94,12 @@ def _saturated(product: Tensor, result: str) -> Tensor:
     return product.clip(-largest, largest)
 
 
-def attention(q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, shift: int = 0) -> Tensor:
+def attention(
+    q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, shift: int = 0, reads: Mapping[str, Tensor] | None = None
+) -> Tensor:
     """softmax(factor q k^T) v for [.., heads, M, D] and [.., heads / group, N, D]; 0 for a query without keys.
 
-    Query i has the position i + `shift` among the keys.
+    Query i has the position i + `shift` among the keys. Rules of the user are computed by NumPy, of `reads`.
     """
     import numpy
 
@@ -105,9 +109,17 @@ def attention(q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, shift: int =
         return _as(_as(q, "float32") * 0, dtype)
     grouped = _as(q, "float32").reshape(*lead, heads // form.group, form.group, m, d)
     keys, values = (_as(x, "float32")[..., None, :, :] for x in (k, v))
-    seen = form.allowed(numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :], n)
-    seen = _like(numpy.broadcast_to(seen, (m, n)).copy(), q)
-    scores = module.where(seen, module.matmul(grouped, keys.swapaxes(-1, -2)) * form.factor, _UNSEEN)
+    row, column = numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :]
+    scores, pairs = module.matmul(grouped, keys.swapaxes(-1, -2)) * form.factor, None
+    if form.pairs is not None:
+        batch = numpy.arange(math.prod(lead)).reshape(*lead, *[1] * 4)
+        head = numpy.arange(heads).reshape(heads // form.group, form.group, 1, 1)
+        pairs = PairsOf(form.pairs, batch, head, {name: _as_numpy(x) for name, x in (reads or {}).items()})
+        if form.pairs.score is not None:
+            scores = _like(pairs.scored(_as_numpy(scores), row, column).astype("float32"), q)
+    seen = numpy.asarray(form.allowed(row, column, n, pairs))
+    seen = _like(numpy.broadcast_to(seen, numpy.broadcast_shapes(seen.shape, (m, n))).copy(), q)
+    scores = module.where(seen, scores, _UNSEEN)
     weights = module.exp(scores - module.amax(scores, -1)[..., None]) * seen
     total = weights.sum(-1)[..., None]
     found = module.matmul(weights / module.where(total == 0, 1.0, total), values)

@@ -58,7 +58,7 @@ def attention_varlen(
         return without_keys(q, k, v)
     if on_host:
         return host_reference.packed_attention(q, k, v, starts, form)
-    if any(getattr(x, "requires_grad", False) for x in (q, k, v)) and attention_plans.gradients_enabled():
+    if attention_plans.records((q, k, v)):
         _require_added(form)
     copies = [by_strides(x) for x in (q, k, v)]
     if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
@@ -105,7 +105,7 @@ def _problem(
             )
         facts.append(library.facts(array))
     of_starts = facts[3:]
-    found = form_of("attention_varlen", facts[:3], -2, "the features of q", (causal, window, scale))
+    found = form_of("attention_varlen", facts[:3], -2, "the features of q", (causal, window, scale, None))
     if {f.dtype for f in of_starts} != {"int32"} or len({f.shape for f in of_starts}) > 1 or of_starts[0].shape[0] < 2:
         shown = " and ".join(f"{list(f.shape)} {f.dtype}" for f in of_starts)
         raise UsageError(
@@ -128,7 +128,7 @@ def _bound(
     rows = (heads * form.group, used[0].shape[0])
     results = {"o": shapes[0], "lse": DenseShape.rows(*rows)}
     calls = calls_of(AttentionKernel(PACKED, form, heads=heads))
-    plan = bound_launch(calls, axes, [*used, *starts], results, check)
+    plan = bound_launch(calls, axes, [*used, *starts], ("q", "k", "v"), results, check)
     learns = any(getattr(x, "requires_grad", False) for x in given)
     return BoundAttention(
         plan, library.pointer, axes, lambda deterministic: added_gradients(form, heads), shapes, rows, check, learns

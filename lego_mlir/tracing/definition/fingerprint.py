@@ -67,9 +67,14 @@ def fingerprint(kernel: Kernel) -> bytes | None:
 
     if type(kernel) is not Kernel or kernel.schedules or kernel._choice is not None:
         return None
+    fixed = [tuple(getattr(kernel, n).items()) for n in _FIXED]
+    return digest_of((tuple(getattr(kernel, n) for n in _OPTIONS), *fixed, kernel.signature, kernel.function))
+
+
+def digest_of(value: Given) -> bytes | None:
+    """The digest of a value and of what it holds, such as a function with its globals; None where it is not known."""
     try:
-        fixed = [tuple(getattr(kernel, n).items()) for n in _FIXED]
-        return _Digests().of((tuple(getattr(kernel, n) for n in _OPTIONS), *fixed, kernel.signature, kernel.function))
+        return _Digests().of(value)
     except (UnknownPartError, RecursionError, OSError):
         return None
 

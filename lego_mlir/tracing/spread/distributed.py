@@ -130,6 +130,10 @@ class Spread(PerElement):
             from lego_mlir.tracing.spread.packed_tiles import packed_up, unpacked
 
             return (unpacked if self.dtype.is_packed else packed_up)(self.get(), dtype)
+        if self.dtype.family == "index" and dtype.is_float and not self.is_open:
+            from lego_mlir.tracing.spread.index_comparisons import index_numbers
+
+            return index_numbers(self.get(), dtype)
         return self.map(lambda value: scalar.convert(value, dtype), self)
 
     def store(

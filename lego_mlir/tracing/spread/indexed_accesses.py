@@ -52,12 +52,15 @@ def load_each(source: ElementAccess, index: Sequence[Operand], mask: Operand, ot
         return open_orders.load_each(source, index, mask, lambda i, m: load_each(source, i, m, other, hint))
     tracer, tile = current("a tile of indices"), _Indexed.of(source, index, mask)
     found: dict[int, Scalar] = {}
+    known: dict[int, tuple[TensorAccess, Scalar]] = {}
     for group, access in tile.accesses():
         lanes = None if access.width == 1 else access.width
-        instead = as_value(other, source.dtype, lanes) if access.is_masked else None
-        result = tracer.value(source.dtype, lanes)
-        tracer.append(Load(result, hint(access), instead, access.source))
-        loaded = Scalar(result)
+        if id(access) not in known:
+            instead = as_value(other, source.dtype, lanes) if access.is_masked else None
+            result = tracer.value(source.dtype, lanes)
+            tracer.append(Load(result, hint(access), instead, access.source))
+            known[id(access)] = access, Scalar(result)
+        _, loaded = known[id(access)]
         for lane, register in enumerate(group):
             found[tile.element(register)] = loaded if lanes is None else loaded[lane]
     return tile.spread(source.dtype, found)
@@ -163,13 +166,22 @@ class _Indexed:
     def accesses(
         self, *, stored: bool = False, widest: int = WIDEST_ACCESS
     ) -> Iterator[tuple[list[int], TensorAccess]]:
-        """The registers of each access, of up to `widest` bytes, in order."""
+        """The registers of each access, of up to `widest` bytes, in order; loads of equal indices are one access."""
         registers = distinct(self.layout)
         run = self._run(set(registers), widest // self.memory.dtype.bytes)
+        made: dict[object, list[tuple[list[int], TensorAccess]]] = {}
         for register in registers:
             if not any(register & bit for bit in run):
                 group = [register | combine(run, k) for k in range(1 << len(run))]
-                yield from self._divided(group, stored)
+                key = register if stored else tuple(map(self._key, group))
+                if key not in made:
+                    made[key] = [([group.index(r) for r in each], x) for each, x in self._divided(group, stored)]
+                yield from (([group[at] for at in places], access) for places, access in made[key])
+
+    def _key(self, register: int) -> tuple[object, ...]:
+        """What two registers with one element of memory have in common."""
+        one = self.index(register)
+        return id(self.mask(register)), *(x.entry.number if isinstance(x, Scalar) else as_expr(x) for x in one)
 
     def _run(self, registers: set[int], most: int) -> list[int]:
         """The bits of registers that hold the next 1, 2, 4, .. indices along the last axis, as register 0 has them."""

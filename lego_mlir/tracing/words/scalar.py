@@ -25,6 +25,7 @@ from lego_mlir.expr.index import (
     as_condition,
     as_expr,
     defers_to_elements,
+    is_array,
     is_symbolic,
 )
 from lego_mlir.expr.nodes import Ne, Select
@@ -44,6 +45,7 @@ from lego_mlir.tracing.trace.trace import (
 )
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
+from lego_mlir.tracing.words.array_functions import of_arrays
 from lego_mlir.tracing.words.claimed import claim
 
 
@@ -221,6 +223,8 @@ def compute(name: str, *operands: Operand, fast: bool | None = None) -> Scalar:
     for operand in operands:
         if isinstance(operand, PerElement):
             return cast(Scalar, operand.map(functools.partial(compute, name, fast=fast), *operands))
+    if any(map(is_array, operands)):
+        return cast(Scalar, of_arrays(name, *operands))
     tracer = current(name)
     data = [o for o in operands if isinstance(o, Scalar)]
     kinds = {d.dtype for d in data}
@@ -356,8 +360,12 @@ def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = N
 
     `within` is the claimed range of an index.
     """
+    if is_array(given):
+        return given.astype(dtype.numpy)
     tracer = current(f"lego.{dtype}(..)")
     if isinstance(given, PerElement):
+        if within is None and given.dtype.family == "index" and dtype.is_float:
+            return given.to(dtype)
         return given.map(lambda value: convert(value, dtype, within), given)
     if within is not None:
         if dtype.family != "index":

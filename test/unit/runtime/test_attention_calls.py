@@ -294,7 +294,7 @@ def test_gradients_beyond_the_kernels_sizes_are_refused_at_the_call(enabled, mon
     sizes = HeadSizes(1, 1, 2**20 + 1, 4)
     bound = BoundAttention(
         lambda arrays, stream: ["result"], id, attention_plans.HeadAxes(packed=True), None, (), (), False, True,
-        attention_calls._without_gradients(sizes),
+        attention_calls._without_gradients(AttentionForm(), sizes),
     )  # fmt: skip
     q, k, v = (np.zeros((4, 1, 64), np.float16) for _ in "qkv")
     if enabled:
@@ -302,4 +302,4 @@ def test_gradients_beyond_the_kernels_sizes_are_refused_at_the_call(enabled, mon
             bound((q, k, v))
     else:
         assert bound((q, k, v)) == "result"
-    assert not attention_calls._without_gradients(HeadSizes(1, 1, 2**20, 4))
+    assert not attention_calls._without_gradients(AttentionForm(), HeadSizes(1, 1, 2**20, 4))

@@ -23,10 +23,12 @@ from lego_mlir.kernels import (
 )
 from lego_mlir.kernels.added_gradients import GradientGroup, GradientMemory
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.kernels.pair_rules import PairRule, PairRules
 from lego_mlir.kernels.role_products import RoleForm
 from lego_mlir.proofs.barriers import unneeded_barriers
 from lego_mlir.proofs.rings import values
 from lego_mlir.proofs.rings.claims import ring_claims, ring_proof
+from lego_mlir.runtime.pair_rule_calls import with_tables
 
 TOO_LONG = r"the order of its rings is not shown within -?\d+ s; .* take less"
 EXAMPLES = Path(__file__).resolve().parents[4] / "examples"
@@ -60,6 +62,10 @@ def test_the_examples_with_roles_are_proved_and_their_stages_filled(name):
     assert proof.unfilled == {}
 
 
+def with_mask(mask):
+    return with_tables(AttentionForm(pairs=PairRules(PairRule.of("mask", mask, ()))))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kernel",
@@ -70,10 +76,25 @@ def test_the_examples_with_roles_are_proved_and_their_stages_filled(name):
         lambda: packed_attention.build(AttentionForm(causal=True, group=2)),
         lambda: fused_attention.build(AttentionForm(features=128)),
         lambda: fused_attention.build(AttentionForm(causal=True), AttentionTile(2, 128, 4, turns=True)),
+        lambda: fused_attention.build(with_mask(lambda batch, head, i, j: (j <= i) & (i - j < 200))),
+        lambda: fused_attention.build(with_mask(lambda batch, head, i, j: (j <= i) | (j < 99)), blocks=132),
+        lambda: fused_attention.build(with_mask(lambda batch, head, i, j: (i - j) % 3 == head)),
         lambda: batched_products.build(RoleForm(layouts="TT")),
         lambda: batched_products.build(RoleForm(layouts="NT"), role_tile(256, 128, 3, 2)),
     ],
-    ids=["attention", "causal", "window", "packed", "128 features", "in turns", "TT", "NT in clusters"],
+    ids=[
+        "attention",
+        "causal",
+        "window",
+        "packed",
+        "128 features",
+        "in turns",
+        "mask by proof",
+        "mask by proof in parts",
+        "mask by table",
+        "TT",
+        "NT in clusters",
+    ],
 )
 def test_rings_of_attention_and_of_all_layouts_are_proved(kernel):
     proof = ring_proof(kernel().trace())

@@ -1,0 +1,203 @@
+"""`lego_mlir.attention` with masks and scores of a user, against NumPy in f64, and the tables of tiles."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import lego_mlir
+from lego_mlir import i8, i32
+from lego_mlir.interp.ptx import PtxRun
+from lego_mlir.kernels import fused_attention, rule_tiles
+from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
+from lego_mlir.kernels.pair_rules import PairRule, PairRules, ReadArray
+from lego_mlir.runtime import pair_rule_calls
+
+pytestmark = pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+
+BATCH, HEADS, SHARED, QUERIES, KEYS, FEATURES = 2, 2, 1, 100, 130, 64
+RANDOM = np.random.default_rng(5)
+IDS = np.sort(RANDOM.integers(0, 4, (BATCH, KEYS)), axis=1)
+SLOPES = np.array([0.5, 0.125], np.float32)
+BIASES = RANDOM.normal(size=(HEADS, KEYS)).astype(np.float16)
+
+
+def drawn():
+    return [RANDOM.normal(size=(BATCH, heads, rows, FEATURES)).astype(np.float16)
+            for heads, rows in ((HEADS, QUERIES), (SHARED, KEYS), (SHARED, KEYS))]  # fmt: skip
+
+
+def expected(q, k, v, mask, score):
+    """In f64; `mask` and `score` are functions of NumPy arrays."""
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    b, h, i, j = np.ix_(*map(np.arange, (BATCH, HEADS, QUERIES, KEYS)))
+    s = score(q @ k.swapaxes(-1, -2) / np.sqrt(FEATURES), b, h, i, j)
+    seen = np.broadcast_to(mask(b, h, i, j), s.shape)
+    p = np.exp(s - s.max(-1, keepdims=True)) * seen
+    return p @ v / np.maximum(p.sum(-1, keepdims=True), 1e-30)
+
+
+def everything(b, h, i, j):
+    return np.True_
+
+
+def scaled(s, b, h, i, j):
+    return s
+
+
+MASKS = {
+    "window": (lambda batch, head, i, j: (j <= i) & (i - j < 20), None, {}),
+    "later keys, and rows without any": (lambda batch, head, i, j: (j > i + 20) & (i < 90), None, {}),
+    "strided": (lambda batch, head, i, j: (i - j) % 3 == head, None, {}),
+    "causal documents": (
+        lambda batch, head, i, j, ids: (ids[batch, i] == ids[batch, j]) & (j <= i),
+        lambda b, h, i, j: (IDS[b, i] == IDS[b, j]) & (j <= i),
+        {"ids": IDS.astype(np.int8)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MASKS)
+def test_masks(name):
+    mask, oracle, reads = MASKS[name]
+    q, k, v = drawn()
+    wanted = expected(q, k, v, oracle or mask, scaled)
+    for check in (True, False):
+        found = lego_mlir.attention(q, k, v, mask=mask, reads=reads, check=check)
+        np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+SCORES = {
+    "alibi": (lambda s, batch, head, i, j, slopes: s + slopes[head] * lego_mlir.f32(j - i),
+              lambda s, b, h, i, j: s + SLOPES[h] * (j - i), {"slopes": SLOPES}),
+    "soft cap": (lambda s, batch, head, i, j: 3.0 * lego_mlir.tanh(s / 3.0),
+                 lambda s, b, h, i, j: 3 * np.tanh(s / 3), {}),
+    "biases": (lambda s, batch, head, i, j, biases: s + biases[head, j].to(lego_mlir.f32),
+               lambda s, b, h, i, j: s + BIASES[h, j].astype(float), {"biases": BIASES}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "mask"), [
+    ("alibi", "window"), ("alibi", "strided"), ("soft cap", None), ("biases", "later keys, and rows without any"),
+])  # fmt: skip
+def test_scores(name, mask):
+    score, oracle, reads = SCORES[name]
+    mask = None if mask is None else MASKS[mask][0]
+    q, k, v = drawn()
+    found = lego_mlir.attention(q, k, v, mask=mask, score=score, reads=reads, check=True)
+    np.testing.assert_allclose(found, expected(q, k, v, mask or everything, oracle), atol=2e-3)
+
+
+def form_with(mask, *reads):
+    rule = PairRule.of("mask", mask, [x.name for x in reads])
+    return pair_rule_calls.with_tables(AttentionForm(pairs=PairRules(rule, None, reads)))
+
+
+@pytest.mark.parametrize("of_keys", [False, True])
+@pytest.mark.parametrize("least", [0, 9], ids=["documents", "none"])
+def test_tables_list_the_tiles_of_each_block(of_keys, least):
+    """The oracle counts allowed pairs of each tile."""
+    size, rows = 32, 16
+    ids = np.where(RANDOM.random((1, KEYS)) < 0.3, -1, IDS[:1]).astype(np.int32)
+    ids[:, :64] = 2
+    form = form_with(
+        lambda batch, head, i, j, ids: (ids[batch, i] == ids[batch, j]) & (ids[batch, j] >= least),
+        ReadArray("ids", i32, 2),
+    )
+    i, j = np.ix_(range(QUERIES), range(KEYS))
+    pairs = (ids[0, i] == ids[0, j]) & (ids[0, j] >= least)
+    pairs = pairs.T if of_keys else pairs
+    q, k = (np.zeros((1, 1, n, FEATURES), np.float16) for n in (QUERIES, KEYS))
+    tiles = -(-pairs.shape[1] // size)
+    table = np.full((1, 1, -(-pairs.shape[0] // rows), 2, tiles + 1), -1, np.int32)
+    rule_tiles.build_table(form, rule_tiles.TableShape(rows, size, of_keys))(q, k, ids, table, check=True)
+    for block, (masked, whole) in enumerate(table[0, 0]):
+        parts = [pairs[rows * block : rows * (block + 1), size * t : size * (t + 1)] for t in range(tiles)]
+        some = [t for t, part in enumerate(parts) if part.any()]
+        every = [t for t in some if parts[t].all() and (of_keys or size * (t + 1) <= KEYS)]
+        assert masked[0] >= 1
+        assert sorted([*masked[1 : 1 + masked[0]], *whole[1 : 1 + whole[0]]]) == (some or [0])
+        assert {*whole[1 : 1 + whole[0]]} <= {*every} and whole[0] >= len(every) - (every == some)
+
+
+@pytest.mark.parametrize("name", ["window", "strided"])
+def test_tiles_without_an_allowed_pair_are_not_visited(name):
+    """Their values are NaN, of which one would reach the result of a block that multiplied them."""
+    mask, tile = (
+        (lambda batch, head, i, j: (j // 64 == i // 128) if name == "strided" else MASKS[name][0](0, 0, i, j)),
+        AttentionTile(2, 64),
+    )
+    form = form_with(mask)
+    assert form.pairs.listed == (name == "strided")
+    q, k, v = (np.ones((1, 1, 256, FEATURES), np.float16) for _ in "qkv")
+    i, j = np.ix_(range(128, 256), range(256))
+    v[:, :, ~np.repeat(mask(0, 0, i, j).reshape(128, 4, 64).any((0, 2)), 64)] = np.nan
+    assert np.isnan(v).any()
+    table = np.zeros((1, 1, 2, 2, 5), np.int32)
+    if form.pairs.listed:
+        rule_tiles.build_table(form, rule_tiles.TableShape(tile.rows, tile.keys))(q, k, table, check=True)
+    o, _ = fused_attention.build(form, tile)(q, k, v, *[table] * form.pairs.listed, check=True)
+    assert np.isfinite(o[0, 0, 128:].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("name", ["window", "causal documents"])
+def test_by_wgmma(name):
+    mask, oracle, reads = MASKS[name]
+    q, k, v = drawn()
+    arrays = [ReadArray(name, i8, 2) for name in reads]
+    form, tile = form_with(mask, *arrays), AttentionTile(2, 64)
+    sizes = {"B": BATCH, "H": SHARED, "M": QUERIES, "N": KEYS, "ids_0": BATCH, "ids_1": KEYS}
+    form = replace(form, group=HEADS // SHARED)
+    given = {"q": q, "k": k, "v": v, **reads, "o": np.full_like(q, 7), "lse": np.zeros(q.shape[:3], np.float32)}
+    for name in "qkvo":
+        steps = (n // 2 for n in given[name].strides)
+        sizes |= {f"{name}_{axis}": n for axis, n in zip(("batch", "head", "row"), steps, strict=False)}
+    kernels = [fused_attention.build(form, tile)]
+    if form.pairs.listed:
+        given["tiles"] = np.zeros((BATCH, 1, 1, 2, 4), np.int32)
+        kernels.insert(0, rule_tiles.build_table(form, rule_tiles.TableShape(tile.rows, tile.keys)))
+    for kernel in kernels:
+        arrays = {p.name: given[p.name].reshape(-1) for p in kernel.params}
+        assert PtxRun(target="sm_90a")(kernel, arrays, {s.name: sizes[s.name] for s in kernel.sizes}).clean
+    np.testing.assert_allclose(given["o"], expected(q, k, v, oracle or mask, scaled), atol=2e-3)
+
+
+@pytest.mark.parametrize("deterministic", [False, True])
+@pytest.mark.parametrize("name", ["later keys, and rows without any", "strided", "causal documents"])
+def test_gradients_of_torch(name, deterministic):
+    torch = pytest.importorskip("torch")
+    mask, oracle, reads = MASKS[name]
+    q, k, v = (torch.tensor(x, requires_grad=True) for x in drawn())
+    slope = torch.tensor(drawn()[0])
+    reads = {name: torch.tensor(x) for name, x in reads.items()}
+    lego_mlir.attention(q, k, v, mask=mask, reads=reads, deterministic=deterministic, check=True).backward(slope)
+    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    seen = (oracle or mask)(*np.ix_(*map(np.arange, (BATCH, HEADS, QUERIES, KEYS))))
+    seen = torch.tensor(np.broadcast_to(seen, (BATCH, HEADS, QUERIES, KEYS)).copy())
+    s = (exact[0] @ exact[1].mT / np.sqrt(FEATURES)).masked_fill(~seen, -1e30)
+    (torch.softmax(s, -1) * seen @ exact[2]).backward(slope.double())
+    for found, wanted in zip((q, k, v), exact, strict=True):
+        assert (found.grad.double() - wanted.grad).abs().max() < 2**-8 * wanted.grad.abs().max()
+
+
+def test_rules_with_one_code_are_one_rule():
+    def made(width):
+        return lambda batch, head, i, j: i - j < width
+
+    keys = [pair_rule_calls.key_of_rule(made(n)) for n in (3, 3, 4, 3.0, True)]
+    assert keys[0] == keys[1] and len({*keys[1:]}) == 4
+    assert PairRule.of("mask", made(3), ()) == PairRule.of("mask", made(3), ()) != PairRule.of("mask", made(4), ())
+    unknown = [pair_rule_calls.key_of_rule(made([width])) for width in (3, 3)]  # a list may change
+    assert unknown[0] != unknown[1]
+
+
+def test_tables_are_kept_while_arrays_are_unchanged():
+    torch = pytest.importorskip("torch")
+    q, ids, made = torch.zeros(1), torch.zeros(4), []
+    table = pair_rule_calls.KeptTable(lambda arrays, stream: made.append(arrays) or f"table {len(made)}", [3])
+    assert [table((q, q, q, ids)) for _ in range(2)] == ["table 1"] * 2
+    ids[1] = 3
+    assert table((q, q, q, ids)) == "table 2" == table((q, q, q, ids))
+    assert table((q, q, q, ids.clone())) == "table 3"
+    arrays = [np.zeros(3)] * 4
+    assert table(arrays) != table(arrays)  # NumPy's have no versions
