@@ -22,7 +22,7 @@ from lego_mlir.aliases import Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
 from lego_mlir.kernels.pair_rules import PairRules, PairsOf
-from lego_mlir.tracing.trace.dtypes import DType, bf16, f16
+from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn, f16
 
 HEADS: Final = (64, 96, 128, 192, 256)
 ADDED_HEADS: Final = (64, 128)
@@ -140,7 +140,11 @@ class AttentionForm:
 
 @dataclass(frozen=True, slots=True)
 class PagedForm:
-    """Attention of `queries` of a sequence, in each of `group` heads that share keys, to pages of `page` keys."""
+    """Attention of `queries` of a sequence, in each of `group` heads that share keys, to pages of `page` keys.
+
+    The pages are in the type `cache`, that of the queries if left out. With f8e4m3fn keys and values are its numbers
+    times a scale of their head.
+    """
 
     features: int = 128
     dtype: DType = f16
@@ -148,9 +152,12 @@ class PagedForm:
     queries: int = 1
     page: int = 16
     scale: float | None = None
+    cache: DType | None = None
 
     def __post_init__(self) -> None:
         AttentionForm(self.features, self.dtype, group=self.group, scale=self.scale)
+        if self.cache not in (None, f8e4m3fn):
+            raise UsageError(f"attention_paged: pages in the type of the queries or in f8e4m3fn, got {self.cache}")
         for name, n in (("queries of a sequence", self.queries), ("positions of a page", self.page)):
             if n < 1:
                 raise UsageError(f"attention_paged: {name} are at least 1, got {n}")
@@ -163,7 +170,12 @@ class PagedForm:
     @property
     def keys(self) -> int:
         """Keys of a warp's tile."""
-        return 32 if self.features == HEADS[0] else 16
+        return 32 if self.features == HEADS[0] or self.cache is not None else 16
+
+    @property
+    def stored(self) -> DType:
+        """The type of keys and values in their pages."""
+        return self.cache or self.dtype
 
     @property
     def rows(self) -> int:
@@ -173,7 +185,7 @@ class PagedForm:
     @property
     def stages(self) -> int:
         """Tiles of a warp's ring: as many as leave room for two blocks, but at least two."""
-        ring, results = 4 * self.keys, 4 * self.rows  # bytes for each feature of a warp
+        ring, results = 2 * self.stored.bytes * self.keys, 4 * self.rows  # bytes for each feature of a warp
         return max(2, (PAGED_BYTES // (WARPS * self.features) - results) // ring)
 
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 Place = tuple["Operand", ...]
 """Which head: its batch and its number there, or its number alone."""
 
+BYTES: Final = 16
+"""Of a vector, of which strides are multiples."""
+LINE: Final = 128
+"""Bytes of a row that is swizzled as a whole."""
 MEMORY: Final = 224 * 1024
 """Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
 
@@ -77,10 +81,11 @@ def _place(head: Operand, heads: Operand) -> Place:
 def strided(dtype: DType, name: str, dims: Sequence[Operand], most: int = 2**40) -> Operand:
     """The type of an array whose strides are sizes of the launch, up to `most`; the last axis is contiguous.
 
-    The stride of an axis of one element, which no access uses, is a number.
+    Strides are multiples of 16 bytes. That of an axis of one element, which no access uses, is a number.
     """
+    chunk = BYTES // dtype.bytes
     strides = [
-        CHUNK if isinstance(n, int) and n == 1 else lego.size(f"{name}_{axis}", max=most, multiple_of=CHUNK)
+        chunk if isinstance(n, int) and n == 1 else lego.size(f"{name}_{axis}", max=most, multiple_of=chunk)
         for axis, n in zip(AXES[-len(dims) : -1], dims[:-1], strict=True)
     ]
     return lego.Tensor(dtype, Strided(dims, [*strides, 1], claim=True))
@@ -97,11 +102,17 @@ def by_rows_of(features: int) -> LinearLayout:
     return f2.Blocked((1, CHUNK), (WARP // lanes, lanes), (WARPS, 1), (1, 0)).layout((ROWS, features))
 
 
-def staged(rows: int, features: int, stages: int = 1) -> Layout:
-    """Row-major tiles of `rows` x `features` in blocks of 64 columns, or 32, whose rows are swizzled as a whole."""
-    width = math.gcd(features, 64)
+def staged(rows: int, features: int, stages: int = 1, size: int = 2) -> Layout:
+    """Row-major tiles of `rows` x `features` of `size` bytes, in blocks of columns whose rows are swizzled as a whole.
+
+    A block has 128 bytes of columns, or the part of it that divides a row.
+    """
+    chunk = BYTES // size
+    width = math.gcd(features, LINE // size)
     blocks = RegP([stages, rows, features // width, width], [1, 3, 2, 4])
-    swizzled = gallery.xor_swizzle(stages * rows * features // width, width, 8, 64 // width, width // 8)
+    swizzled = gallery.xor_swizzle(
+        stages * rows * features // width, width, chunk, LINE // size // width, width // chunk
+    )
     return OrderBy(swizzled).OrderBy(blocks).GroupBy([stages * rows, features])
 
 

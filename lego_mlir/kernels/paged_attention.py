@@ -7,6 +7,9 @@ query of the head's group. Each of its warps takes tiles of the part in turns, w
 own, so that no warp waits for another before the end. Rows are gathered by the table and copied by `cp.async`; those
 after the last key are zeros.
 
+Keys and values in f8e4m3fn are converted in registers. The scale of a head of keys is a factor of the exponents, that
+of its values of the result.
+
 Queries are the last positions of their sequence: query i attends to keys up to i + length - queries. The result of a
 query without keys is 0.
 
@@ -22,55 +25,77 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, f2, f32, i32
+from lego_mlir import Row, f2, f16, f32, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import PAGED_ROWS as ROWS
 from lego_mlir.kernels.attention_forms import WARPS, PagedForm
 from lego_mlir.kernels.attention_tiles import staged, strided
+from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
+from lego_mlir.kernels.rule_tiles import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.f2.linear import LinearLayout
     from lego_mlir.tracing.definition.kernel import Kernel
 
+WORD: Final = 4
+"""Bytes of a register, whose elements are neighbours along K."""
 VECTOR: Final = 4
 """Elements that a thread combines at once."""
 
 
 def build(form: PagedForm | None = None) -> Kernel:
-    """The kernel. B, H, P, MOST and the blocks U of a head, more than B, are sizes of the launch; counters are 0."""
+    """The kernel. B, H, P, MOST and the blocks U of a head, more than B, are sizes of the launch; counters are 0.
+
+    For a cache of f8e4m3fn it takes scales of keys and of values [S] of f32: one for each head, or one for all.
+    """
     form = form or PagedForm()
     B, H, U = lego.size("B", max=2**15), lego.size("H", max=2**12), lego.size("U", max=2**16 - 1)
     P, MOST = lego.size("P", max=2**24), lego.size("MOST", max=2**20)
     D, keys_of_step, threads = form.features, WARPS * form.keys, WARPS * WARP
     tiles, rows = lego.cdiv(form.queries * form.group, ROWS), form.rows
     of_q, of_o = (strided(form.dtype, name, (B, H * form.group, form.queries, D)) for name in "qo")
-    of_k, of_v = (strided(form.dtype, name, (P, H, form.page, D), 2**31 - 1) for name in "kv")
+    of_k, of_v = (strided(form.stored, name, (P, H, form.page, D), 2**31 - 1) for name in "kv")
+    types = {
+        "q": of_q,
+        "keys": of_k,
+        "values": of_v,
+        "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
+        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * form.page + 1)),
+    }
+    if form.cache is not None:
+        S = lego.size("S", min=1, max=2**12)
+        types |= dict.fromkeys(("key_scales", "value_scales"), lego.Tensor(f32, Row(S)))
+    types |= {
+        "o": of_o,
+        "partial": lego.Tensor(f32, Row(U, H * tiles, rows, D)),
+        "sums": lego.Tensor(f32, Row(U, H * tiles, rows)),
+        "counters": lego.Tensor(i32, Row(B, H * tiles)),
+    }
 
-    operand = f2.MmaOperand(0, f2.MmaSync((1, 1))).layout((ROWS, D))
+    size = form.stored.bytes
+    operand = f2.MmaOperand(0, f2.MmaSync((1, 1)), WORD // size).layout((ROWS, D))
+    staging = staged(form.keys, D, WARPS * form.stages, size)
 
-    @lego.kernel(grid=(H * tiles, U), block=threads)
-    def paged_attention(  # type: ignore[no-untyped-def]
-        q: of_q,  # type: ignore[valid-type]
-        keys: of_k,  # type: ignore[valid-type]
-        values: of_v,  # type: ignore[valid-type]
-        table: lego.Tensor(i32, Row(B, MOST), range=(0, P)),  # type: ignore[valid-type]
-        lengths: lego.Tensor(i32, Row(B), range=(0, MOST * form.page + 1)),  # type: ignore[valid-type]
-        o: of_o,  # type: ignore[valid-type]
-        partial: lego.Tensor(f32, Row(U, H * tiles, rows, D)),  # type: ignore[valid-type]
-        sums: lego.Tensor(f32, Row(U, H * tiles, rows)),  # type: ignore[valid-type]
-        counters: lego.Tensor(i32, Row(B, H * tiles)),  # type: ignore[valid-type]
-    ):
+    def paged_attention(
+        q: Operand, keys: Operand, values: Operand, table: Operand, lengths: Operand, *more: Operand
+    ) -> None:
+        *scales, o, partial, sums, counters = more
         place, number = lego.block_id[:2]
         queries = QueryTile(form, place // tiles, place % tiles * ROWS)
-        rings = [lego.shared(form.dtype, staged(form.keys, D, WARPS * form.stages), f"ring_{name}") for name in "kv"]
+        rings = [lego.shared(form.stored, staging, f"ring_{name}") for name in "kv"]
         found, logs = lego.shared(f32, Row(WARPS, rows, D), "found"), lego.shared(f32, Row(WARPS, rows), "logs")
         part = part_of_block(lengths, number, B, U, keys_of_step)
         with lego.warps(0, WARPS, groups=WARPS), lego.when(part.exists == 1):
             x = queries.load(q, part.b, operand)
             zeros = lego.zeros(f32, (ROWS, form.keys))
-            best, total = lego.register(lego.full(f32, (ROWS,), LOWEST)), lego.register(zeros)
+            exponent, factor = form.exponent, 1.0
+            if scales:
+                of_keys, of_values = (x[lego.minimum(queries.head, x.dims()[0] - 1)] for x in scales)
+                exponent, factor = exponent * of_keys, of_values
+            best: Operand = lego.register(lego.full(f32, (ROWS,), LOWEST))
+            total: Operand = lego.register(in_lanes(zeros))
             out = lego.register(lego.zeros(f32, (ROWS, D)))
             _, query = queries.at(lego.arange((ROWS,)))
             ends = lego.minimum(part.end, part.length - form.queries + query + 1)[:, None]
@@ -79,17 +104,17 @@ def build(form: PagedForm | None = None) -> Kernel:
                 s = lego.where(key + lego.arange((ROWS, form.keys), 1) < ends, s, -math.inf)
                 top = lego.maximum(best.get(), s.max(axis=1))
                 with lego.when(lego.warp_any(top > best.get())):  # which few tiles after the first ones need
-                    fade = lego.exp2((best.get() - top) * form.exponent, fast=True)[:, None]
+                    fade = lego.exp2((best.get() - top) * exponent, fast=True)[:, None]
                     total.set(total.get() * fade)
                     out.set(out.get() * fade)
                     best.set(top)
-                p = lego.exp2((s - best.get()[:, None]) * form.exponent, fast=True)
-                total.set(total.get() + p)
-                out.set(lego.mma(p.to(form.dtype), v, out.get()))
+                p = lego.exp2((s - best.get()[:, None]) * exponent, fast=True)
+                total.set(total.get() + in_lanes(p))
+                out.set(lego.mma(p.to(f16 if scales else form.dtype), v, out.get()))  # to which f8 is converted
             weights = total.get().sum(axis=1)
-            scale = lego.where(weights > 0.0, 1.0 / weights, 0.0)
+            scale = lego.where(weights > 0.0, factor / weights, 0.0)
             (out.get() * scale[:, None]).store(found, at=(lego.group_id, 0, 0))
-            lego.fma(best.get(), form.exponent, lego.log2(weights)).store(logs, at=(lego.group_id, 0))
+            lego.fma(best.get(), exponent, lego.log2(weights)).store(logs, at=(lego.group_id, 0))
         lego.barrier()
 
         def of_warp(row: Operand, column: Operand, warp: Operand) -> Found:
@@ -113,7 +138,7 @@ def build(form: PagedForm | None = None) -> Kernel:
                     _, vector = combined(part.first, part.parts, functools.partial(of_part, row, column), VECTOR)
                     queries.store(o, part.b, row, column, vector)
 
-    return paged_attention
+    return lego.kernel(grid=(H * tiles, U), block=threads)(with_parameters(paged_attention, types))
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,9 +140,14 @@ def packed_attention(
     return module.concatenate([*parts, q[of_q[-1] :] * 0])
 
 
-def paged_attention(q: Tensor, keys: Tensor, values: Tensor, table: Tensor, lengths: Tensor, form: PagedForm) -> Tensor:
+def paged_attention(
+    q: Tensor, keys: Tensor, values: Tensor, table: Tensor, lengths: Tensor, form: PagedForm,
+    scales: Sequence[Tensor] | None = None,
+) -> Tensor:  # fmt: skip
     """`attention` of the last queries of each sequence to the keys in its pages: `lego_mlir.attention_paged`."""
     module, found = _module(q), []
+    if scales is not None:
+        keys, values = (_as(x, "float32") * s[:, None] for x, s in zip((keys, values), scales, strict=True))
     causal = AttentionForm(form.features, form.dtype, True, None, form.group, form.scale)
     for b, length in enumerate(int(n) for n in lengths):
         rows = q[b].reshape(form.queries, -1, form.features).swapaxes(0, 1)

@@ -1,6 +1,7 @@
 """`lego_mlir.attention_paged(q, keys, values, table, lengths)`: attention of decoding, to a cache in pages.
 
     o = lego_mlir.attention_paged(q, keys, values, table, lengths)       q: [sequences, heads, features]
+    o = lego_mlir.attention_paged(q, keys, values, table, lengths, scales=(sk, sv))      a cache of float8_e4m3fn
 
 The lengths stay on the device, and a call launches one kernel (`kernels.paged_attention`) whose grid depends on the
 shapes alone, so that a graph of CUDA is replayed while sequences grow. Partial results and counters are kept for each
@@ -25,11 +26,13 @@ from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.plans import Plan
 from lego_mlir.runtime.products.problem import place_of
 from lego_mlir.runtime.products.steps import ProductStep, StepsPlan
-from lego_mlir.tracing.trace.dtypes import bf16, f16
+from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn, f16
 
 _KEPT: Final = 256
 SCRATCH: Final = ("partial", "sums", "counters")
 """The kernel's last arguments."""
+SCALES: Final = ("the scale of keys", "the scale of values")
+F8: Final = "float8_e4m3fn"
 TYPES: Final = {"float16": f16, "bfloat16": bf16}
 PROCESSORS: Final = 4
 """Those for which a checked call divides the keys."""
@@ -44,6 +47,7 @@ def attention_paged(
     lengths: Tensor,
     *,
     scale: float | None = None,
+    scales: tuple[Tensor, Tensor] | None = None,
     check: bool = False,
 ) -> Tensor:
     """Attention of the last queries of B sequences, [B, heads, D] or [B, queries, heads, D], to all keys before them.
@@ -52,22 +56,24 @@ def attention_paged(
     p of sequence b is in page `table[b, p // positions]`; `lengths[b]` positions count, the queries' own among them.
     Both are int32, table [B, n], lengths [B]. The result of a query without keys is 0. `scale` is 1 / sqrt(D) if left
     out. Arrays are read by their strides, so that pages of [heads, positions, D] are passed as `keys.swapaxes(1, 2)`;
-    features are contiguous, and strides multiples of 16 bytes. There are no gradients. Raises UsageError for other
-    shapes and types.
+    features are contiguous, and strides multiples of 16 bytes. There are no gradients.
+
+    Keys and values of float8_e4m3fn are multiplied by `scales`, two arrays of float32 [heads / group], or [1] for all
+    heads; those of keys are positive. Raises UsageError for other shapes and types.
     """
-    given = (q, keys, values, table, lengths)
+    given = (q, keys, values, table, lengths, *(scales or ()))
     key = key_of(given), scale, check
     plan = _plans.get(key)
     if plan is not None:
         return plan(given, None)
     form = _form(given, scale)
     if 0 in q.shape or 0 in keys.shape or 0 in table.shape:
-        return without_keys(q, keys, values)
+        return without_keys(q, q, q)
     if not check and is_computed_by_its_library("attention_paged", *given):
-        return host_reference.paged_attention(q, keys, values, table, lengths, form)
+        return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
     readable = by_strides(q)
     if readable is not q:
-        return attention_paged(readable, *given[1:], scale=scale, check=check)
+        return attention_paged(readable, *given[1:5], scale=scale, scales=scales, check=check)
     if check:
         return _checked(form, given)
     if len(_plans) >= _KEPT:
@@ -79,15 +85,16 @@ def attention_paged(
 def _form(given: Sequence[Tensor], scale: float | None) -> PagedForm:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
     facts: list[ArrayFacts] = []
-    for name, array in zip(("q", "keys", "values", "table", "lengths"), given, strict=True):
+    for name, array in zip(("q", "keys", "values", "table", "lengths", *SCALES), given, strict=False):
         library = library_of(array)
         if library is None or library.name == "jax":
             raise UsageError(
                 f"attention_paged: {name} is an array of NumPy, PyTorch or CuPy, got {type(array).__name__}"
             )
         facts.append(library.facts(array))
-    of_q, of_k, of_v, of_table, of_lengths = (fact.shape for fact in facts)
+    of_q, of_k, of_v, of_table, of_lengths, *of_scales = (fact.shape for fact in facts)
     types = [fact.dtype for fact in facts]
+    narrow = types[1] == F8
     fits = (
         len(of_q) in (3, 4)
         and len(of_k) == 4
@@ -96,14 +103,18 @@ def _form(given: Sequence[Tensor], scale: float | None) -> PagedForm:
         and not of_q[-2] % max(of_k[2], 1)
     )
     fits = fits and len(of_table) == 2 and of_lengths == of_q[:1] == of_table[:1]
-    if not fits or types[0] not in TYPES or types != [types[0]] * 3 + ["int32"] * 2:
+    fits = fits and of_scales in ([[(1,)] * 2, [of_k[2:3]] * 2] if narrow else [[]])
+    stored = F8 if narrow else types[0]
+    if not fits or types[0] not in TYPES or types[1:] != [stored] * 2 + ["int32"] * 2 + ["float32"] * len(of_scales):
         shown = ", ".join(f"{list(f.shape)} {f.dtype}" for f in facts)
         raise UsageError(
             f"attention_paged of {shown}: q is [B, heads, D] or [B, queries, heads, D], keys and values [pages, "
-            "positions, heads / group, D], all float16 or bfloat16; table is [B, n] and lengths [B] of int32"
+            "positions, heads / group, D], all float16 or bfloat16; table is [B, n] and lengths [B] of int32. Keys and "
+            f"values of {F8} have scales=(sk, sv) of float32, both [heads / group] or [1]"
         )
     queries = of_q[1] if len(of_q) == 4 else 1
-    return PagedForm(of_q[-1], TYPES[types[0]], of_q[-2] // max(of_k[2], 1), max(queries, 1), max(of_k[1], 1), scale)
+    group, page = of_q[-2] // max(of_k[2], 1), max(of_k[1], 1)
+    return PagedForm(of_q[-1], TYPES[types[0]], group, max(queries, 1), page, scale, f8e4m3fn if narrow else None)
 
 
 def _views(given: Sequence[Tensor]) -> list[Tensor]:

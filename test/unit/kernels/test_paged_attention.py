@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from assembling import assemble, needs_ptxas
 
-from lego_mlir import bf16
+from lego_mlir import bf16, f8e4m3fn
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import paged_attention
 from lego_mlir.kernels.attention_forms import PAGED_ROWS, PagedForm
@@ -16,6 +16,8 @@ FORMS = [
     PagedForm(128, bf16, group=16, page=64),
     PagedForm(96, group=3, queries=7, page=4),
     PagedForm(256, queries=2, page=16, scale=0.1),
+    PagedForm(64, queries=2, page=3, cache=f8e4m3fn),
+    PagedForm(128, bf16, group=9, queries=2, page=16, scale=0.1, cache=f8e4m3fn),
 ]
 
 
@@ -40,16 +42,18 @@ def test_sequences_in_pages(form):
     most = -(-max(LENGTHS) // form.page)
     pages, batch, features, dtype = len(LENGTHS) * most, len(LENGTHS), form.features, form.dtype.numpy
     q = random.normal(size=(batch, shared * form.group, form.queries, features)).astype(dtype)
-    keys, values = random.normal(size=(2, pages, shared, form.page, features)).astype(dtype)
+    keys, values = random.normal(size=(2, pages, shared, form.page, features)).astype(form.stored.numpy)
     table = random.permutation(pages).astype(np.int32).reshape(batch, most)
-    wanted = expected(form, q, keys, values, table)
+    scales = np.float32([[0.5, 1.25], [2.0, 0.75]])[: 2 if form.cache else 0, : 2 if form.group > 1 else 1]
+    of_keys, of_values = (x.astype(float)[:, None, None] for x in scales) if form.cache else (1, 1)
+    wanted = expected(form, q, keys.astype(float) * of_keys, values.astype(float) * of_values, table)
     keys[table[1], :, 1:], values[table[1, 1:]] = np.nan, np.nan  # what no sequence has reached yet
     heads = shared * -(-form.queries * form.group // PAGED_ROWS)
     sums = np.zeros((blocks, heads, form.rows), np.float32)
     counters, o = np.zeros((batch, heads), np.int32), np.full_like(q, 7)
     partial = np.zeros((*sums.shape, features), np.float32)
-    arrays = [q, keys, values, table, np.array(LENGTHS, np.int32), o, partial, sums, counters]
-    sizes = {"B": batch, "H": shared, "U": blocks, "P": pages, "MOST": most}
+    arrays = [q, keys, values, table, np.array(LENGTHS, np.int32), *scales, o, partial, sums, counters]
+    sizes = {"B": batch, "H": shared, "U": blocks, "P": pages, "MOST": most, "S": scales.shape[1]}
     for name, x in (("q", q), ("o", o), ("k", keys), ("v", values)):
         steps = (step // x.itemsize for step in x.strides)
         sizes |= {f"{name}_{axis}": step for axis, step in zip(("batch", "head", "row"), steps, strict=False)}
@@ -63,8 +67,11 @@ def test_sequences_in_pages(form):
         o[...] = 7
 
 
+TWO_BLOCKS = [PagedForm(128, group=8), PagedForm(128, group=8, page=1), PagedForm(128, bf16, 8, cache=f8e4m3fn)]
+
+
 @needs_ptxas
-@pytest.mark.parametrize("form", [PagedForm(128, group=8), PagedForm(128, group=8, page=1)], ids=str)
+@pytest.mark.parametrize("form", TWO_BLOCKS, ids=str)
 def test_two_blocks_fit_a_multiprocessor(form):
     made = compile_kernel((paged_attention.build(form),), target="sm_90a")
     (resources,), (facts,) = assemble(made.text, "sm_90a"), made.kernels

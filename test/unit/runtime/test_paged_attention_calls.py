@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import ml_dtypes
 import numpy as np
 import pytest
 from cuda_stand_in import Machine, OwnLibrary, own
@@ -55,25 +56,40 @@ def test_heads_before_positions_and_queries_in_other_orders():
     np.testing.assert_allclose(found, expected(q, keys, values, *rest, 0.125), atol=4e-3)
 
 
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_a_cache_of_8_bits(check):
+    q, keys, values, *rest = given(group=3)
+    stored, scales = [x.astype(ml_dtypes.float8_e4m3fn) for x in (keys, values)], (np.float32([0.5]), np.float32([3.0]))
+    wide = (x.astype(float) * s for x, s in zip(stored, scales, strict=True))
+    found = lego_mlir.attention_paged(q, *stored, *rest, scales=scales, check=check)
+    np.testing.assert_allclose(found, expected(q, *wide, *rest, 0.125), atol=4e-3)
+
+
 def test_no_pages():
     q, keys, values, table, lengths = given()
     assert not lego_mlir.attention_paged(q, keys[:0], values[:0], table, lengths * 0).any()
 
 
-def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
+@pytest.mark.parametrize("scales", [None, (np.float32([0.5]), np.float32([3.0]))], ids=["f16", "f8"])
+def test_launches_on_a_stand_in_for_a_gpu(monkeypatch, scales):
     """Each call is one launch, on a grid that does not depend on the lengths; the second finds the first's counters."""
-    machine, arrays = Machine().plug_in(monkeypatch), given()
+    machine, (q, keys, values, *rest) = Machine().plug_in(monkeypatch), given()
+    if scales is not None:
+        keys, values = (x.astype(ml_dtypes.float8_e4m3fn) for x in (keys, values))
+    arrays, of_keys, of_values = (q, keys, values, *rest), *(scales or (1, 1))
     OwnLibrary(monkeypatch)
     monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())
-    form = paged_attention_calls._form(arrays, 0.25)
+    form = paged_attention_calls._form((*arrays, *(scales or ())), 0.25)
     kernel = paged_attention_calls._calls_of(form).kernel
     text = SimpleNamespace(sources=(kernel,), stage=lambda name: kernel.mlir())
     machine.kernels["paged_attention"] = lambda parameters, grid: run_launch(text, "paged_attention", parameters, grid)
-    on_device = [own(x) for x in arrays]
+    on_device, wide = [own(x) for x in arrays], (q, keys.astype(float) * of_keys, values.astype(float) * of_values)
+    own_scales = scales and tuple(own(x) for x in scales)
     for lengths in (LENGTHS, np.array([650, 290], np.int32)):
         on_device[-1][...] = lengths
-        found = lego_mlir.attention_paged(*on_device, scale=0.25)
-        np.testing.assert_allclose(np.asarray(found), expected(*arrays[:-1], lengths, 0.25), atol=4e-3)
+        found = lego_mlir.attention_paged(*on_device, scale=0.25, scales=own_scales)
+        np.testing.assert_allclose(np.asarray(found), expected(*wide, rest[0], lengths, 0.25), atol=4e-3)
     first, second = (launch[:2] for launch in machine.launches)
     assert first == second and first[0] == "paged_attention"
     driver.driver.cache_clear()
@@ -85,6 +101,9 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
     ({"table": np.zeros((2, 3))}, "table is .* of int32"),
     ({"lengths": LENGTHS[:1]}, r"lengths \[B\]"),
     ({"values": drawn(PAGES, PAGE, SHARED, 64).astype(np.float32)}, "all float16 or bfloat16"),
+    ({"values": drawn(PAGES, PAGE, SHARED, 64).astype(ml_dtypes.float8_e4m3fn)}, "all float16 or bfloat16"),
+    ({"scales": (np.float32([1]), np.float32([1]))}, r"float8_e4m3fn have scales"),
+    (dict.fromkeys(("keys", "values"), drawn(PAGES, PAGE, SHARED, 64).astype(ml_dtypes.float8_e4m3fn)), "have scales"),
     ({"q": None}, "q is an array of NumPy, PyTorch or CuPy, got NoneType"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(change, words):
