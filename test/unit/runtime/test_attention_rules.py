@@ -1,5 +1,6 @@
 """`lego_mlir.attention` with masks and scores of a user, against NumPy in f64, and the tables of tiles."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -178,6 +179,13 @@ def test_gradients_of_torch(name, deterministic):
     (torch.softmax(s, -1) * seen @ exact[2]).backward(slope.double())
     for found, wanted in zip((q, k, v), exact, strict=True):
         assert (found.grad.double() - wanted.grad).abs().max() < 2**-8 * wanted.grad.abs().max()
+
+
+def test_a_decorated_mask_takes_batch_and_head():
+    """Its tables would else be those of the first head."""
+    mask = MASKS["strided"][0]
+    decorated = functools.wraps(mask)(lambda *of_pair: mask(*of_pair))
+    assert [PairRule.of("mask", f, ()).by for f in (mask, decorated)] == [("head",), ("batch", "head")]
 
 
 def test_rules_with_one_code_are_one_rule():
