@@ -61,6 +61,13 @@ def test_parts_cover_a_row_and_no_block_is_without_columns(modules, columns, eac
     assert found.blocks <= row_parts.BLOCKS and found.threads <= row_parts.THREADS
 
 
+@pytest.mark.parametrize("columns", [1, 33_000])
+def test_softmax_of_equal_numbers_is_uniform(modules, columns):
+    """Also of the lowest number, by which masks are often filled in."""
+    x = np.repeat(np.float32([[np.finfo(np.float32).min], [0], [np.finfo(np.float32).max]]), columns, axis=1)
+    np.testing.assert_allclose(modules.softmax.softmax[f32, columns](x, check=True), 1 / columns, rtol=1e-5)
+
+
 def test_a_row_that_no_cluster_holds_is_refused(modules):
     with pytest.raises(ValueError, match="a row of 262145 columns is longer than 262144, which a cluster holds"):
         modules.row_parts.parts_of((1 << 18) + 1)

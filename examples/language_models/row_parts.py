@@ -16,7 +16,7 @@ import lego_mlir as lego
 WIDTH = 8  # elements of a load of 16 bytes
 BLOCKS, THREADS = 8, 1024  # of a cluster, and of a block, at most
 LONGEST = 32 * THREADS  # elements of a block
-LEAST = -3e38  # in place of the maximum of a block whose numbers are all -inf
+LEAST = -(2 - 2.0**-23) * 2.0**127  # f32's; in place of the maximum of a block whose numbers are all -inf
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
         return (i - j < 512) & (documents[batch, i] == documents[batch, j])
 
     def biased(s, batch, head, i, j, slopes):               s: the product times the scale, f32
-        return s - slopes[head] * lego.abs(i - j)
+        return s - slopes[head] * lego.f32(abs(i - j))
 
 A rule is a function in the kernel language. It is traced into the kernels, for tiles of positions, and runs on NumPy
 arrays in the reference. Arrays that it reads are passed by their names; indices outside of them are clamped, since a
@@ -82,8 +82,8 @@ class PairRule:
 def _takes(function: Callable[..., Operand], name: str) -> bool:
     """Whether a function's code takes the parameter, as far as it can be seen."""
     code = getattr(function, "__code__", None)
-    if code is None or name in code.co_cellvars:
-        return True
+    if code is None or name in code.co_cellvars or name not in code.co_varnames[: code.co_argcount]:
+        return True  # as of a function that wraps another one, and passes on what it is given
     taken = [step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_FAST")]
     return any(name == one or (isinstance(one, tuple) and name in one) for one in taken)
 

@@ -257,8 +257,8 @@ def build_table(form: AttentionForm, shape: TableShape) -> Kernel:
             with lego.when(masked < 1):  # the first visit has a mask
                 table[*place, MASKED, 1] = last.get()
 
-    read = () if form.rules.mask is None else form.rules.mask.names
-    types = {name: kind for name, kind in read_types(form.rules).items() if name in read}
+    known = read_types(form.rules)
+    types = {name: known[name] for name in (() if form.rules.mask is None else form.rules.mask.names)}
     kernel = lego.kernel(grid=dims[2::-1], block=WARP * TABLE_WARPS, name="attention_tiles_of_rule")
     return kernel(
         with_parameters(tiles_of_rule, {"q": of.of_queries("q"), "k": of.of_keys("k"), **types, "tiles": of_table})

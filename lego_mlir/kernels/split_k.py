@@ -142,7 +142,7 @@ class SplitK:
 
         tiles, block = plan.order.physical_size(), lego.block_id.x
         units, blocks = tiles * self.parts, self.grid(tiles)
-        if blocks == units and 1 not in plan.order.dims():
+        if blocks == units and (1 not in plan.order.dims() or plan.tiling.sharing > 1):
             unit(block % tiles, block // tiles)
             return
         if blocks == units:

@@ -120,7 +120,8 @@ def attention(
     seen = numpy.asarray(form.allowed(row, column, n, pairs))
     seen = _like(numpy.broadcast_to(seen, numpy.broadcast_shapes(seen.shape, (m, n))).copy(), q)
     scores = module.where(seen, scores, _UNSEEN)
-    weights = module.exp(scores - module.amax(scores, -1)[..., None]) * seen
+    most = module.amax(scores, -1)[..., None].clip(_UNSEEN)  # a rule may give -inf for each key
+    weights = module.exp(scores - most) * seen
     total = weights.sum(-1)[..., None]
     found = module.matmul(weights / module.where(total == 0, 1.0, total), values)
     return _as(found.reshape(q.shape), dtype)

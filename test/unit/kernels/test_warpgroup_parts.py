@@ -114,10 +114,12 @@ def test_all_blocks_add_in_one_order():
     assert len({bits(seed) for seed in range(3)}) == 1
 
 
-def test_clusters_that_share_copies_divide_k_among_themselves():
-    kernel = built((128, 128, 512), warpgroup_tile(64, 64, 2, cluster=(2, 1), splits=2))
-    assert kernel.cluster == (2,) and kernel.grid == (8,)
-    a, b = operands(128, 128, 512, f16)
+@pytest.mark.parametrize(("m", "n", "blocks"), [(128, 128, 8), (200, 40, 8), (128, 64, 4)])
+def test_clusters_that_share_copies_divide_k_among_themselves(m, n, blocks):
+    """Also those of one column of tiles, and of one tile."""
+    kernel = built((m, n, 512), warpgroup_tile(64, 64, 2, cluster=(2, 1), splits=2))
+    assert kernel.cluster == (2,) and kernel.grid == (blocks,)
+    a, b = operands(m, n, 512, f16)
     np.testing.assert_array_equal(run(kernel, emulated, a, b), a.astype(np.float64) @ b.astype(np.float64))
 
 

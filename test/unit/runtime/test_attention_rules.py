@@ -1,5 +1,6 @@
 """`lego_mlir.attention` with masks and scores of a user, against NumPy in f64, and the tables of tiles."""
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -19,6 +20,7 @@ BATCH, HEADS, SHARED, QUERIES, KEYS, FEATURES = 2, 2, 1, 100, 130, 64
 RANDOM = np.random.default_rng(5)
 IDS = np.sort(RANDOM.integers(0, 4, (BATCH, KEYS)), axis=1)
 SLOPES = np.array([0.5, 0.125], np.float32)
+STEPS = np.arange(QUERIES, dtype=np.int32) // 50
 BIASES = RANDOM.normal(size=(HEADS, KEYS)).astype(np.float16)
 
 
@@ -54,6 +56,11 @@ MASKS = {
         lambda b, h, i, j: (IDS[b, i] == IDS[b, j]) & (j <= i),
         {"ids": IDS.astype(np.int8)},
     ),
+    "ranges, read in another order": (
+        lambda batch, head, i, j, low, high: (low[i] <= j) & (j < high[i]),
+        lambda b, h, i, j: (i // 50 * 50 <= j) & (j < i // 50 * 70 + 10),
+        {"high": STEPS * 70 + 10, "low": STEPS * 50},
+    ),
 }
 
 
@@ -86,6 +93,14 @@ def test_scores(name, mask):
     q, k, v = drawn()
     found = lego_mlir.attention(q, k, v, mask=mask, score=score, reads=reads, check=True)
     np.testing.assert_allclose(found, expected(q, k, v, mask or everything, oracle), atol=2e-3)
+
+
+@pytest.mark.parametrize("check", [True, False])
+def test_a_query_whose_scores_are_all_minus_infinity_has_no_keys(check):
+    found = lego_mlir.attention(
+        *drawn(), score=lambda s, batch, head, i, j: lego_mlir.where(i == 3, s - np.inf, s), check=check
+    )
+    assert np.isfinite(found.astype(float)).all() and not found[:, :, 3].any() and found[:, :, 4].any()
 
 
 def form_with(mask, *reads):
@@ -178,6 +193,13 @@ def test_gradients_of_torch(name, deterministic):
     (torch.softmax(s, -1) * seen @ exact[2]).backward(slope.double())
     for found, wanted in zip((q, k, v), exact, strict=True):
         assert (found.grad.double() - wanted.grad).abs().max() < 2**-8 * wanted.grad.abs().max()
+
+
+def test_a_decorated_mask_takes_batch_and_head():
+    """Its tables would else be those of the first head."""
+    mask = MASKS["strided"][0]
+    decorated = functools.wraps(mask)(lambda *of_pair: mask(*of_pair))
+    assert [PairRule.of("mask", f, ()).by for f in (mask, decorated)] == [("head",), ("batch", "head")]
 
 
 def test_rules_with_one_code_are_one_rule():
