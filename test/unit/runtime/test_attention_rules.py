@@ -1,6 +1,8 @@
 """`lego_mlir.attention` with masks and scores of a user, against NumPy in f64, and the tables of tiles."""
 
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -180,6 +182,25 @@ def test_gradients_of_torch(name, deterministic):
         assert (found.grad.double() - wanted.grad).abs().max() < 2**-8 * wanted.grad.abs().max()
 
 
+def nearby(batch, head, i, j):
+    return is_near(i - j)
+
+
+def is_near(distance):
+    return distance < WIDTH if callable(is_near) else None  # names itself
+
+
+WIDTH = 3
+
+
+def key_of_named(**values):
+    """The key of a rule, with these values of the globals that its helper names."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setitem(globals(), name, value)
+        return pair_rule_calls.key_of_rule(nearby)
+
+
 def test_rules_with_one_code_are_one_rule():
     def made(width):
         return lambda batch, head, i, j: i - j < width
@@ -187,6 +208,7 @@ def test_rules_with_one_code_are_one_rule():
     keys = [pair_rule_calls.key_of_rule(made(n)) for n in (3, 3, 4, 3.0, True)]
     assert keys[0] == keys[1] and len({*keys[1:]}) == 4
     assert PairRule.of("mask", made(3), ()) == PairRule.of("mask", made(3), ()) != PairRule.of("mask", made(4), ())
+    assert key_of_named(WIDTH=3) == key_of_named(WIDTH=3) != key_of_named(WIDTH=4)
     unknown = [pair_rule_calls.key_of_rule(made([width])) for width in (3, 3)]  # a list may change
     assert unknown[0] != unknown[1]
 
@@ -201,3 +223,23 @@ def test_tables_are_kept_while_arrays_are_unchanged():
     assert table((q, q, q, ids.clone())) == "table 3"
     arrays = [np.zeros(3)] * 4
     assert table(arrays) != table(arrays)  # NumPy's have no versions
+
+
+def test_a_captured_call_makes_its_own_table(monkeypatch):
+    """Arrays may change between replays, and a graph's memory is its own: no table is shared, either way."""
+
+    class OwnTensor:
+        is_cuda, device, _version = True, "cuda", 0
+
+        def is_inference(self):
+            return False
+
+    capturing, made, given = [True], [], [OwnTensor()] * 4
+    stream = SimpleNamespace(cuda_stream=0)
+    cuda = SimpleNamespace(current_stream=lambda _: stream, is_current_stream_capturing=lambda: capturing[0])
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=OwnTensor, cuda=cuda))
+    table = pair_rule_calls.KeptTable(lambda arrays, stream: made.append(arrays) or len(made), [3])
+    found = []
+    for capturing[0] in (True, False, False, True, False):
+        found.append(table(given))
+    assert found == [1, 2, 2, 3, 2]
