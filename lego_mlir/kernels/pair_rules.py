@@ -82,7 +82,7 @@ class PairRule:
 def _takes(function: Callable[..., Operand], name: str) -> bool:
     """Whether a function's code takes the parameter, as far as it can be seen."""
     code = getattr(function, "__code__", None)
-    if code is None or name in code.co_cellvars:
+    if code is None or name in code.co_cellvars or name not in code.co_varnames:  # as under a decorator
         return True
     taken = [step.argval for step in dis.get_instructions(code) if step.opname.startswith("LOAD_FAST")]
     return any(name == one or (isinstance(one, tuple) and name in one) for one in taken)
@@ -131,9 +131,10 @@ class PairsOf:
         """The score of a pair, of the scaled product. Raises UsageError for a tile of other numbers than s has."""
         score = self.rules.score
         found = s if score is None else score(s, self.batch, self.head, i, j, reads=self.reads)
-        if isinstance(s, PerElement) and getattr(found, "dtype", None) != s.dtype:
+        dtype = getattr(found, "dtype", None)
+        if not (dtype == s.dtype if isinstance(s, PerElement) else getattr(dtype, "kind", "") == "f"):
             raise UsageError(
                 f"attention: score gives f32, the score of each pair, got {brief(repr(found))}; convert it, such as by "
-                ".to(lego.f32)"
+                "lego.f32(..)"
             )
         return found

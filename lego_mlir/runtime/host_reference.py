@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.aliases import Array, Foreign, Tensor
+from lego_mlir.aliases import Array, Foreign, Operand, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
 from lego_mlir.kernels.attention_forms import AttentionForm
@@ -114,7 +114,7 @@ def attention(
     if form.pairs is not None:
         batch = numpy.arange(math.prod(lead)).reshape(*lead, *[1] * 4)
         head = numpy.arange(heads).reshape(heads // form.group, form.group, 1, 1)
-        pairs = PairsOf(form.pairs, batch, head, {name: _as_numpy(x) for name, x in (reads or {}).items()})
+        pairs = PairsOf(form.pairs, batch, head, {name: _Clamped(_as_numpy(x)) for name, x in (reads or {}).items()})
         if form.pairs.score is not None:
             scores = _like(pairs.scored(_as_numpy(scores), row, column).astype("float32"), q)
     seen = numpy.asarray(form.allowed(row, column, n, pairs))
@@ -187,6 +187,20 @@ def grouped_scaled_product(
     rest = slice(stops[-1], None)
     parts.append(scaled_product(a[rest], b[0], scale_a[rest], scale_b[0], result) * 0)
     return _module(a).concatenate(parts)
+
+
+class _Clamped:
+    """An array that a rule reads as in a kernel: indices outside of it are clamped."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Operand) -> Array:
+        import numpy
+
+        given = zip(index if isinstance(index, tuple) else (index,), self.array.shape, strict=True)
+        found: Array = self.array[tuple(numpy.clip(n, 0, size - 1) for n, size in given)]
+        return found
 
 
 def _module(array: Tensor) -> Foreign:

@@ -78,9 +78,9 @@ def rules_of(
     arrays = []
     for name, array in reads.items():
         library = library_of(array)
-        if library is None or not library.facts(array).shape:
+        if library is None or not library.facts(array).shape or 0 in library.facts(array).shape:
             raise UsageError(
-                f"attention: reads[{name!r}] is an array with an axis at least, got "
+                f"attention: reads[{name!r}] is an array with an axis and an element at least, got "
                 f"{getattr(array, 'shape', type(array).__name__)}; close over a number instead"
             )
         if name in OWN:
