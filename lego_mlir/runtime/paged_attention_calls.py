@@ -3,8 +3,8 @@
     o = lego_mlir.attention_paged(q, keys, values, table, lengths)       q: [sequences, heads, features]
 
 The lengths stay on the device, and a call launches one kernel (`kernels.paged_attention`) whose grid depends on the
-shapes alone, so that a graph of CUDA is replayed while sequences grow. Partial results and counters are kept for each
-stream, as those of products are; a captured call has its own.
+shapes alone, so that a graph of CUDA is replayed while sequences grow. Memory for partial results and counters is kept
+for each stream, as that of products is; a captured call has its own.
 """
 
 from __future__ import annotations
