@@ -22,6 +22,7 @@ from lego_mlir.errors import ReferenceWarning
 from lego_mlir.kernels.attention_forms import AttentionForm
 from lego_mlir.kernels.pair_rules import PairsOf
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
+from lego_mlir.runtime.value_ranges import require_values
 
 if TYPE_CHECKING:
     from lego_mlir.kernels.attention_forms import PagedForm
@@ -142,6 +143,8 @@ def packed_attention(
 
 def paged_attention(q: Tensor, keys: Tensor, values: Tensor, table: Tensor, lengths: Tensor, form: PagedForm) -> Tensor:
     """`attention` of the last queries of each sequence to the keys in its pages: `lego_mlir.attention_paged`."""
+    require_values("table", _as_numpy(table), (0, len(keys)))
+    require_values("lengths", _as_numpy(lengths), (0, table.shape[1] * form.page + 1))
     module, found = _module(q), []
     causal = AttentionForm(form.features, form.dtype, True, None, form.group, form.scale)
     for b, length in enumerate(int(n) for n in lengths):

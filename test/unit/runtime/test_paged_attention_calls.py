@@ -55,9 +55,25 @@ def test_heads_before_positions_and_queries_in_other_orders():
     np.testing.assert_allclose(found, expected(q, keys, values, *rest, 0.125), atol=4e-3)
 
 
-def test_no_pages():
+@pytest.mark.parametrize("empty", ["pages", "table"])
+def test_no_pages(empty):
     q, keys, values, table, lengths = given()
-    assert not lego_mlir.attention_paged(q, keys[:0], values[:0], table, lengths * 0).any()
+    keys, table = (keys[:0], table) if empty == "pages" else (keys, table[:, :0])
+    assert not lego_mlir.attention_paged(q, keys, values[: len(keys)], table, lengths * 0).any()
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(("change", "words"), [
+    ({"lengths": LENGTHS + 70}, r"lengths\[0\] = 770, and the kernel declares 0 <= lengths < 769"),
+    ({"lengths": LENGTHS - 1}, r"lengths\[1\] = -1, "),
+    ({"table": np.full((2, 12), PAGES, np.int32)}, r"table\[0, 0\] = 24, "),
+    ({"table": np.full((2, 12), -1, np.int32)}, r"table\[0, 0\] = -1, "),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_pages_and_lengths_are_checked_on_the_host(change, words, check):
+    arrays = dict(zip(("q", "keys", "values", "table", "lengths"), given(), strict=True)) | change
+    with pytest.raises(UsageError, match=words):
+        lego_mlir.attention_paged(**arrays, check=check)
 
 
 def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
@@ -85,6 +101,7 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
     ({"table": np.zeros((2, 3))}, "table is .* of int32"),
     ({"lengths": LENGTHS[:1]}, r"lengths \[B\]"),
     ({"values": drawn(PAGES, PAGE, SHARED, 64).astype(np.float32)}, "all float16 or bfloat16"),
+    ({"keys": np.asfortranarray(drawn(PAGES, PAGE, SHARED, 64))}, "keys have strides .* or pass a contiguous copy"),
     ({"q": None}, "q is an array of NumPy, PyTorch or CuPy, got NoneType"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(change, words):
