@@ -52,10 +52,11 @@ def test_it_agrees_with_its_reference(name, sizes, on, capsys):
     assert main(["run", str(FOLDER / f"{name}.py"), "--on", on, *target, *words]) == 0, capsys.readouterr().out
 
 
-@given(columns=st.integers(1, 1 << 18), each=st.sampled_from([16, 32]))
-def test_parts_cover_a_row_and_no_block_is_without_columns(modules, columns, each):
+@given(columns=st.integers(1, 1 << 18), each=st.sampled_from([16, 32]), even=st.booleans())
+def test_parts_cover_a_row_and_no_block_is_without_columns(modules, columns, each, even):
     row_parts = modules.row_parts
-    found = row_parts.parts_of(columns, each)
+    found = row_parts.parts_of(columns, each, even)
+    assert not even or found.part & (found.part - 1) == 0
     assert (found.blocks - 1) * found.part < columns <= found.blocks * found.part
     assert found.part % (row_parts.WIDTH * found.threads) == 0 and found.part <= 32 * found.threads
     assert found.blocks <= row_parts.BLOCKS and found.threads <= row_parts.THREADS
@@ -71,6 +72,16 @@ def test_softmax_of_equal_numbers_is_uniform(modules, columns):
 def test_a_row_that_no_cluster_holds_is_refused(modules):
     with pytest.raises(ValueError, match="a row of 262145 columns is longer than 262144, which a cluster holds"):
         modules.row_parts.parts_of((1 << 18) + 1)
+
+
+def test_each_kernel_of_a_cluster_has_one(modules):
+    names = [(module, name) for module in vars(modules).values() for name in vars(module) if name.endswith("_cluster")]
+    assert names and all("nvvm.cluster.arrive" in getattr(module, name).mlir() for module, name in names)
+
+
+def test_heads_that_rope_cannot_turn_are_refused(modules):
+    with pytest.raises(ValueError, match="rope takes heads of a power of two elements, got 96"):
+        modules.rope.rope[f32, 8, 96, True]
 
 
 def test_more_experts_than_threads_are_refused(modules):

@@ -1,9 +1,10 @@
 """Gated delta net, forward: h = exp(g) h;  u = beta (v - k h);  h += k' u;  o = q h, in chunks of 64 steps.
 
 The u of a chunk depend on each other by a strictly lower matrix A, A[i, j] = beta[i] fade(i, j) k[i] k[j]', and on the
-state before: (1 + A) u = beta (v - fade k h). A has the power 64 zero, so that the inverse is a product,
-(1 - A) (1 + A^2) (1 + A^4) .. (1 + A^32), which is applied factor by factor (Yang et al., "Gated delta networks", 2024,
-has the recurrence in chunks). A block has 64 columns of a head's state and keeps them from chunk to chunk.
+state before: (1 + A) u = beta (v - fade k h). The inverse X is made of those of its blocks on the diagonal: of two
+neighbours X and Z with A's block B below the first, the inverse has -Z B X there, so that six steps double the blocks.
+Their elements stay near 1, as powers of A would not where keys are alike (Yang et al., "Gated delta networks", 2024,
+has the recurrence in chunks). A block of threads has 64 columns of a head's state and keeps them from chunk to chunk.
 
 lego-mlir run examples/chunked_scans/gated_delta_net.py --size B=1 --size T=70 --size H=2
 """
@@ -34,7 +35,7 @@ def gated_delta_net(
     of_q, of_k = lego.shared(bf16, wide, name="of_q"), lego.shared(bf16, wide, name="of_k")
     of_v = lego.shared(bf16, gallery.xor_swizzle(2 * CHUNK, WIDTH, 8, 1, 8), name="of_v")
     square_tiles = gallery.xor_swizzle(2 * CHUNK, CHUNK, 8, 1, 8)
-    powers, factored = (lego.shared(f16, square_tiles, name=name) for name in ("powers", "factored"))
+    inverses, products = (lego.shared(f16, square_tiles, name=name) for name in ("inverses", "products"))
     state = lego.register(lego.zeros(f32, (K, WIDTH)))
 
     def placed(x, ring, turn):
@@ -49,6 +50,11 @@ def gated_delta_net(
         lego.commit_copies()
         return tuple(lego.load(x, (CHUNK,), at=(batch, head, first)) for x in (g, beta))
 
+    def joined(x, size):
+        """Whether an element of x is in the block below the diagonal that joins two neighbours of this size."""
+        i, j = x.index(0), x.index(1)
+        return (i // (2 * size) == j // (2 * size)) & (i // size > j // size)
+
     ahead = lego.register(fetch(0))
     for chunk in lego.range(lego.cdiv(T, CHUNK)):
         half, first = chunk % 2 * CHUNK, chunk * CHUNK
@@ -61,19 +67,25 @@ def gated_delta_net(
         like, before = lego.mma(keys, keys.T, lego.zeros(f32, square)), lego.exp2(fades)[:, None]
         later = like.index(0) - like.index(1)
         between = lego.exp2(fades[:, None] - fades[None, :])
-        power = lego.where(later > 0, like * between * -share[:, None], 0.0)  # -A
+        lower = lego.where(later > 0, like * between * -share[:, None], 0.0)  # -A
+        inverse = lego.where(later == 0, 1.0, lego.where(joined(like, 1), lower, 0.0))
+        for turn in range(1, 6):
+            right = placed(inverse, inverses, turn)
+            lego.barrier()
+            below = lego.mma(lego.where(joined(like, 2**turn), lower, 0.0).to(f16), right, lego.zeros(f32, square))
+            right = placed(below, products, turn)
+            lego.barrier()
+            inverse = lego.mma(inverse.to(f16), right, inverse)
         held = state.get().to(bf16)
         values = lego.load(of_v, (CHUNK, WIDTH), at=(half, 0)).to(f32)
         known = lego.mma(keys, held, lego.zeros(f32, (CHUNK, WIDTH))) * before
         new = (values - known) * share[:, None]
-        for turn in range(6):
-            left, right = placed(power, powers, turn), placed(new, factored, turn)
-            lego.barrier()
-            new = lego.mma(left, right, new)
-            power = lego.mma(left, left, lego.zeros(f32, square))
-        solved = placed(new, factored, 0)
+        right = placed(new, products, 0)
+        lego.barrier()
+        new = lego.mma(inverse.to(f16), right, lego.zeros(f32, (CHUNK, WIDTH)))
+        solved = placed(new, products, 1)
         scores = lego.mma(queries, keys.T, lego.zeros(f32, square))
-        seen = placed(lego.where(later >= 0, scores * between, 0.0), powers, 0)
+        seen = placed(lego.where(later >= 0, scores * between, 0.0), inverses, 0)
         lego.barrier()
         from_state = lego.mma(queries, held, lego.zeros(f32, (CHUNK, WIDTH))) * before
         made = lego.mma(seen, solved, from_state) * scale

@@ -2,7 +2,7 @@
 
 In one kernel the gradient (softmax(x) - one at the label) * scale overwrites the logits, which are read once; or the
 logarithm of each row's sum is kept, and `cross_entropy_gradient` makes the gradient from it, by any of the losses.
-Rows whose label is negative are left out: their loss and gradient are 0.
+Rows whose label is negative are left out: their loss and gradient are 0. Labels are less than the number of logits.
 
 lego-mlir run examples/language_models/cross_entropy.py --size M=3
 """

@@ -17,7 +17,12 @@ S, P = lego.size("S"), lego.size("P", max=1 << 24)  # tokens, and rows of the ta
 
 @lego.generic
 def rope(T, heads, D, neighbours):
-    """Heads of D elements of T, turned by the angles of each token's position."""
+    """Heads of D elements of T, turned by the angles of each token's position.
+
+    Raises ValueError for a D that is no power of two, as tiles are that are reshaped.
+    """
+    if D < 2 or D & (D - 1):
+        raise ValueError(f"rope takes heads of a power of two elements, got {D}: tiles of other sizes are not reshaped")
     half, tile = D // 2, 1 << (heads - 1).bit_length()  # of heads, of which those past the end are masked
     tokens, table = lego.Tensor(T, Row(S, heads, D)), lego.Tensor(f32, Row(P, half))
     threads = max(32, min(256, tile * half // WIDTH))

@@ -114,4 +114,4 @@ def drawn(logits, temperature, top_k, top_p, seed, step, sequence):
     return kept[np.argmax(share[kept] / -np.log1p(-v[kept]))]
 
 
-of_cluster, of_block = sampling[f32, 32_000], sampling[bf16, 1001]
+of_cluster, of_block = sampling[f32, 33_000], sampling[bf16, 1001]

@@ -131,9 +131,10 @@ class PairsOf:
         """The score of a pair, of the scaled product. Raises UsageError for a tile of other numbers than s has."""
         score = self.rules.score
         found = s if score is None else score(s, self.batch, self.head, i, j, reads=self.reads)
-        if isinstance(s, PerElement) and getattr(found, "dtype", None) != s.dtype:
+        dtype = getattr(found, "dtype", None)
+        if not (dtype == s.dtype if isinstance(s, PerElement) else getattr(dtype, "kind", "") == "f"):
             raise UsageError(
                 f"attention: score gives f32, the score of each pair, got {brief(repr(found))}; convert it, such as by "
-                ".to(lego.f32)"
+                "lego.f32(..)"
             )
         return found

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import AnyArray, Foreign, Tensor
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.attention_forms import AXES, CHUNK
-from lego_mlir.runtime.arrays import key_of
+from lego_mlir.hardware.tensor_maps import CHUNK
+from lego_mlir.kernels.attention_forms import AXES
+from lego_mlir.runtime.arrays import ArrayFacts, key_of
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.first_derivatives import refusing
 from lego_mlir.runtime.launches import PlanChain, chain_of
@@ -122,11 +123,16 @@ def readable(x: Tensor) -> Tensor:
 def by_strides(x: Tensor) -> Tensor:
     """The array if the kernels can read it by its strides, else a copy in rows."""
     facts = read("an operand", x, "attention").facts
+    return x if has_strides(facts) and facts.pointer % ALIGNMENT == 0 else in_rows(x)
+
+
+def has_strides(facts: ArrayFacts) -> bool:
+    """Whether the kernels can read arrays of these strides: no element is at two places."""
     axes = sorted((step, n) for n, step in zip(facts.shape[:-1], facts.strides, strict=False) if n > 1)
-    reach, fits = facts.shape[-1], facts.strides[-1] == 1 and facts.pointer % ALIGNMENT == 0
-    for step, n in axes:  # no element is at two places
-        fits, reach = fits and step >= reach and step % CHUNK == 0, reach + (n - 1) * step
-    return x if fits else in_rows(x)
+    reach, fits = facts.shape[-1], facts.strides[-1] == 1
+    for step, n in axes:
+        fits, reach = fits and step >= reach and step * facts.itemsize % CHUNK == 0, reach + (n - 1) * step
+    return fits
 
 
 def dense_like(x: Tensor) -> DenseShape:

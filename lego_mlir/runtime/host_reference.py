@@ -16,12 +16,13 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from lego_mlir.aliases import Array, Foreign, Tensor
+from lego_mlir.aliases import Array, Foreign, Operand, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
 from lego_mlir.kernels.attention_forms import AttentionForm
 from lego_mlir.kernels.pair_rules import PairsOf
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
+from lego_mlir.runtime.value_ranges import require_values
 
 if TYPE_CHECKING:
     from lego_mlir.kernels.attention_forms import PagedForm
@@ -114,7 +115,7 @@ def attention(
     if form.pairs is not None:
         batch = numpy.arange(math.prod(lead)).reshape(*lead, *[1] * 4)
         head = numpy.arange(heads).reshape(heads // form.group, form.group, 1, 1)
-        pairs = PairsOf(form.pairs, batch, head, {name: _as_numpy(x) for name, x in (reads or {}).items()})
+        pairs = PairsOf(form.pairs, batch, head, {name: _Clamped(_as_numpy(x)) for name, x in (reads or {}).items()})
         if form.pairs.score is not None:
             scores = _like(pairs.scored(_as_numpy(scores), row, column).astype("float32"), q)
     seen = numpy.asarray(form.allowed(row, column, n, pairs))
@@ -146,6 +147,8 @@ def paged_attention(
     scales: Sequence[Tensor] | None = None,
 ) -> Tensor:  # fmt: skip
     """`attention` of the last queries of each sequence to the keys in its pages: `lego_mlir.attention_paged`."""
+    require_values("table", _as_numpy(table), (0, len(keys)))
+    require_values("lengths", _as_numpy(lengths), (0, table.shape[1] * form.page + 1))
     module, found = _module(q), []
     if scales is not None:
         keys, values = (_as(x, "float32") * s[:, None] for x, s in zip((keys, values), scales, strict=True))
@@ -193,6 +196,20 @@ def grouped_scaled_product(
     rest = slice(stops[-1], None)
     parts.append(scaled_product(a[rest], b[0], scale_a[rest], scale_b[0], result) * 0)
     return _module(a).concatenate(parts)
+
+
+class _Clamped:
+    """An array that a rule reads as in a kernel: indices outside of it are clamped."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+
+    def __getitem__(self, index: Operand) -> Array:
+        import numpy
+
+        given = zip(index if isinstance(index, tuple) else (index,), self.array.shape, strict=True)
+        found: Array = self.array[tuple(numpy.clip(n, 0, size - 1) for n, size in given)]
+        return found
 
 
 def _module(array: Tensor) -> Foreign:

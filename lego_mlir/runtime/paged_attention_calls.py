@@ -4,8 +4,8 @@
     o = lego_mlir.attention_paged(q, keys, values, table, lengths, scales=(sk, sv))      a cache of float8_e4m3fn
 
 The lengths stay on the device, and a call launches one kernel (`kernels.paged_attention`) whose grid depends on the
-shapes alone, so that a graph of CUDA is replayed while sequences grow. Partial results and counters are kept for each
-stream, as those of products are; a captured call has its own.
+shapes alone, so that a graph of CUDA is replayed while sequences grow. Memory for partial results and counters is kept
+for each stream, as that of products is; a captured call has its own.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from lego_mlir.kernels.attention_forms import PAGED_ROWS, PagedForm, blocks_of_h
 from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library, without_keys
-from lego_mlir.runtime.attention_plans import by_strides
+from lego_mlir.runtime.attention_plans import by_strides, has_strides
 from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.plans import Plan
+from lego_mlir.runtime.products.operands import read
 from lego_mlir.runtime.products.problem import place_of
 from lego_mlir.runtime.products.steps import ProductStep, StepsPlan
 from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn, f16
@@ -54,12 +55,13 @@ def attention_paged(
 
     Keys and values are [pages, positions, heads / group, D] in f16 or bf16 as q, D is 64, 96, 128, 192 or 256. Position
     p of sequence b is in page `table[b, p // positions]`; `lengths[b]` positions count, the queries' own among them.
-    Both are int32, table [B, n], lengths [B]. The result of a query without keys is 0. `scale` is 1 / sqrt(D) if left
-    out. Arrays are read by their strides, so that pages of [heads, positions, D] are passed as `keys.swapaxes(1, 2)`;
+    Both are int32, table [B, n] of pages that exist, unused ones too, lengths [B] of at most n * positions; a GPU does
+    not check them, but `check` does. The result of a query without keys is 0. `scale` is 1 / sqrt(D) if left out.
+    Arrays are read by their strides, so that pages of [heads, positions, D] are passed as `keys.swapaxes(1, 2)`;
     features are contiguous, and strides multiples of 16 bytes. There are no gradients.
 
     Keys and values of float8_e4m3fn are multiplied by `scales`, two arrays of float32 [heads / group], or [1] for all
-    heads; those of keys are positive. Raises UsageError for other shapes and types.
+    heads; those of keys are positive. Raises UsageError for other shapes, types and strides.
     """
     given = (q, keys, values, table, lengths, *(scales or ()))
     key = key_of(given), scale, check
@@ -71,6 +73,7 @@ def attention_paged(
         return without_keys(q, q, q)
     if not check and is_computed_by_its_library("attention_paged", *given):
         return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
+    _require_strides(keys, values)
     readable = by_strides(q)
     if readable is not q:
         return attention_paged(readable, *given[1:5], scale=scale, scales=scales, check=check)
@@ -115,6 +118,17 @@ def _form(given: Sequence[Tensor], scale: float | None) -> PagedForm:
     queries = of_q[1] if len(of_q) == 4 else 1
     group, page = of_q[-2] // max(of_k[2], 1), max(of_k[1], 1)
     return PagedForm(of_q[-1], TYPES[types[0]], group, max(queries, 1), page, scale, f8e4m3fn if narrow else None)
+
+
+def _require_strides(keys: Tensor, values: Tensor) -> None:
+    """Raise UsageError for pages that the kernel cannot read where they are: a cache is not copied in each call."""
+    for name, array in (("keys", keys), ("values", values)):
+        facts = read(name, array, "attention_paged").facts
+        if not has_strides(facts):
+            raise UsageError(
+                f"attention_paged: {name} have strides of {list(facts.strides)} elements; features are contiguous, and "
+                "other strides multiples of 16 bytes: store the cache so, or pass a contiguous copy"
+            )
 
 
 def _views(given: Sequence[Tensor]) -> list[Tensor]:

@@ -1,10 +1,11 @@
 """Masks and scores of a user in calls of attention: their keys, and the tables of tiles that masks need.
 
-Two functions with one code, the same defaults and equal plain values in their closures are one rule, so that a lambda
-in a loop is traced once. Globals are read when a rule is traced.
+Two functions with one code, and equal plain values as defaults, in their closures and in the globals that they name,
+are one rule, so that a lambda in a loop is traced once, and a global that has changed is seen.
 
 A table of tiles is kept while PyTorch's tensors, from which it was made, are the same objects with the same versions,
-on the same stream; of other libraries' arrays it is made in each call, by an evaluation of the mask for each pair.
+on the same stream; of other libraries' arrays it is made in each call, by an evaluation of the mask for each pair. A
+captured call makes its own, in each replay of the graph.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ import sys
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
-from types import FunctionType
+from functools import lru_cache
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Operand, Tensor
@@ -27,13 +29,18 @@ if TYPE_CHECKING:
     from lego_mlir.runtime.plans import Plan
 
 PLAIN: Final = (bool, int, float, str, type(None), FunctionType)
-"""Types of values of closures that are compared."""
+"""Types of values of closures and globals that are compared."""
+_PACKAGE: Final = __name__.partition(".")[0]
 
 
-def key_of_rule(function: Callable[..., Operand] | None) -> Hashable:
-    """What two rules have in common that trace to the same: a function that cannot be looked into is itself."""
-    if type(function) is not FunctionType:
+def key_of_rule(function: Callable[..., Operand] | None, inside: tuple[Hashable, ...] = ()) -> Hashable:
+    """What two rules have in common that trace to the same: a function that cannot be looked into is itself.
+
+    `inside` are the functions that name this one.
+    """
+    if type(function) is not FunctionType or function in inside:
         return function
+    inside = (*inside, function)
     try:
         held = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:  # a name that is not bound yet
@@ -41,8 +48,23 @@ def key_of_rule(function: Callable[..., Operand] | None) -> Hashable:
     held += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     if not all(type(value) in PLAIN for value in held):
         return function
-    values = tuple((type(x), key_of_rule(x) if type(x) is FunctionType else repr(x)) for x in held)
-    return function.__code__, id(function.__globals__), values
+    named = tuple(_key_of_value(function.__globals__.get(name), inside) for name in _names(function.__code__))
+    values = tuple(_key_of_value(value, inside) for value in held)
+    return function.__code__, id(function.__globals__), values, named
+
+
+def _key_of_value(value: object, inside: tuple[Hashable, ...]) -> Hashable:
+    """What a plain value is, or a user's function; which one, of any other object."""
+    if type(value) is FunctionType and not (value.__module__ or "").startswith(_PACKAGE):
+        return key_of_rule(value, inside)
+    return (type(value), repr(value) if type(value) in PLAIN[:-1] else id(value))
+
+
+@lru_cache(256)
+def _names(code: CodeType) -> tuple[str, ...]:
+    """The globals and attributes that code names, functions in it included."""
+    inner = [name for one in code.co_consts if isinstance(one, CodeType) for name in _names(one)]
+    return tuple(dict.fromkeys([*code.co_names, *inner]))
 
 
 def rules_of(
@@ -56,9 +78,9 @@ def rules_of(
     arrays = []
     for name, array in reads.items():
         library = library_of(array)
-        if library is None or not library.facts(array).shape:
+        if library is None or not library.facts(array).shape or 0 in library.facts(array).shape:
             raise UsageError(
-                f"attention: reads[{name!r}] is an array with an axis at least, got "
+                f"attention: reads[{name!r}] is an array with an axis and an element at least, got "
                 f"{getattr(array, 'shape', type(array).__name__)}; close over a number instead"
             )
         if name in OWN:
@@ -139,13 +161,16 @@ class KeptTable:
                 return table
         table = self.plan([*given[:2], *read], None)
         table = table[0] if isinstance(table, tuple) else table
-        self._kept = None if state is None else (state, [weakref.ref(x) for x in read], table)
+        if state is not None:
+            self._kept = state, [weakref.ref(x) for x in read], table
         return table
 
     def _state(self, q: Tensor, read: Sequence[Tensor]) -> Hashable:
         """What tells that arrays have not changed, and that a table is ready; None where nothing does."""
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(q, torch.Tensor) or any(x.is_inference() for x in read):
+            return None
+        if q.is_cuda and torch.cuda.is_current_stream_capturing():  # arrays may change between replays
             return None
         stream = torch.cuda.current_stream(q.device).cuda_stream if q.is_cuda else 0
         return stream, tuple(x._version for x in read)

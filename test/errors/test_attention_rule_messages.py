@@ -25,9 +25,9 @@ MESSAGES = {
         {"score": lambda s, batch, head, i, j, slopes: s + slopes[head], "reads": {"ids": IDS}},
     "reads has ids for a mask or a score, and there is none": {"reads": {"ids": IDS}},
     "reads has ids, which neither mask nor score has as a parameter": {"mask": causal, "reads": {"ids": IDS}},
-    "reads['ids'] is an array with an axis at least, got list; close over a number instead":
+    "reads['ids'] is an array with an axis and an element at least, got list; close over a number instead":
         {"mask": lambda batch, head, i, j, ids: ids[i] == 0, "reads": {"ids": [1, 2]}},
-    "reads['n'] is an array with an axis at least, got (); close over a number instead":
+    "reads['n'] is an array with an axis and an element at least, got (); close over a number instead":
         {"mask": lambda batch, head, i, j, n: j < n, "reads": {"n": np.array(3)}},
     "reads['ids'] has elements of complex64, which no kernel reads; convert it":
         {"mask": lambda batch, head, i, j, ids: ids[i] == 0, "reads": {"ids": IDS[0].astype(np.complex64)}},

@@ -6,7 +6,7 @@ Operations on LLVM pointers (`nvvm.mbarrier.init` and the like) are not supporte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
@@ -28,11 +28,6 @@ from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.role_scheduler import Waiting
 from lego_mlir.interp.values import Array, like_vector
 from lego_mlir.interp.warp_shuffles import LANES, VOTES, lane_bits, shuffle_source
-
-if TYPE_CHECKING:
-    from lego_mlir.interp.report import SourceLocation
-    from lego_mlir.interp.values import Array
-
 
 REDUX: Final = {
     "add": "add", "and": "and", "or": "or", "xor": "xor",

@@ -10,12 +10,12 @@ Allocator"), so that a call can be captured in a graph: a captured call allocate
 
 Other calls on a stream share one block of scratch memory, of at most `KEPT` bytes, that is kept: two calls to the
 driver less. One thread at a time launches the steps of a product there. Counters must be 0 when a product begins, and
-it leaves them so: a product with counters keeps a block for each stream from its first call on.
+it leaves them so: a product keeps its own for each stream from its first call on, which are few bytes, and its partial
+sums share the block of the stream, of any size.
 """
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -83,13 +83,13 @@ class StepsPlan(Plan):
         for name in scratch:
             self.places.append(self.bytes)
             self.bytes += -(-extents[name] // ALIGNMENT) * ALIGNMENT
+        self.cleared = extents.get(COUNTERS, 0)
+        self.own = -(-self.cleared // ALIGNMENT) * ALIGNMENT
         known = {name: number for number, name in enumerate([*(names[i] for i, _ in self.readers), *scratch])}
         self.launch = LaunchChain([step.bound(bound.device, known) for step in steps], len(known))
         self.driver: Driver = self.launch.parts[0][0].driver
-        self.cleared = extents.get(COUNTERS, 0)
         self.kept: dict[int, int] = {}
         self.waits = library is not None and library.waits
-        self._keeping = threading.Lock()
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
         arrays = self.arrays(given)
@@ -110,22 +110,20 @@ class StepsPlan(Plan):
                 self.driver.free(begin, device, used)
         else:
             with scratch.lock:  # no launch of another thread between these
-                begin = self._kept(used) if self.cleared else scratch.of(self.bytes)
-                self.launch([*addresses, *[begin + place for place in self.places]], used)
+                begin = scratch.of(self.bytes - self.own) - self.own
+                kept = [self._kept(used)] if self.cleared else []
+                self.launch([*addresses, *kept, *[begin + place for place in self.places[len(kept) :]]], used)
         if self.waits:
             self.driver.synchronise(device, used)
         return self.returned(arrays)
 
     def _kept(self, stream: int) -> int:
-        """The scratch memory of a stream, with counters of 0; one thread allocates it."""
+        """The counters of a stream, 0 at first; who holds the lock of its scratch memory allocates them."""
         found = self.kept.get(stream)
         if found is None:
-            with self._keeping:
-                found = self.kept.get(stream)
-                if found is None:
-                    found = self.driver.allocate(self.bytes, self.bound.device[1], stream)
-                    self.driver.clear(found, self.cleared, self.bound.device[1], stream)
-                    self.kept[stream] = found
+            found = self.driver.allocate(self.cleared, self.bound.device[1], stream)
+            self.driver.clear(found, self.cleared, self.bound.device[1], stream)
+            self.kept[stream] = found
         return found
 
 

@@ -1,7 +1,9 @@
 """`lego_mlir.attention` with masks and scores of a user, against NumPy in f64, and the tables of tiles."""
 
 import functools
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -61,6 +63,11 @@ MASKS = {
         lambda b, h, i, j: (i // 50 * 50 <= j) & (j < i // 50 * 70 + 10),
         {"high": STEPS * 70 + 10, "low": STEPS * 50},
     ),
+    "neighbours of either end": (
+        lambda batch, head, i, j, ids: (ids[batch, i - 1] == ids[batch, j + 40]) & (j <= i),
+        lambda b, h, i, j: (IDS[b, np.maximum(i - 1, 0)] == IDS[b, np.minimum(j + 40, KEYS - 1)]) & (j <= i),
+        {"ids": IDS},
+    ),
 }
 
 
@@ -79,7 +86,7 @@ SCORES = {
               lambda s, b, h, i, j: s + SLOPES[h] * (j - i), {"slopes": SLOPES}),
     "soft cap": (lambda s, batch, head, i, j: 3.0 * lego_mlir.tanh(s / 3.0),
                  lambda s, b, h, i, j: 3 * np.tanh(s / 3), {}),
-    "biases": (lambda s, batch, head, i, j, biases: s + biases[head, j].to(lego_mlir.f32),
+    "biases": (lambda s, batch, head, i, j, biases: s + lego_mlir.f32(biases[head, j]),
                lambda s, b, h, i, j: s + BIASES[h, j].astype(float), {"biases": BIASES}),
 }  # fmt: skip
 
@@ -91,8 +98,9 @@ def test_scores(name, mask):
     score, oracle, reads = SCORES[name]
     mask = None if mask is None else MASKS[mask][0]
     q, k, v = drawn()
-    found = lego_mlir.attention(q, k, v, mask=mask, score=score, reads=reads, check=True)
-    np.testing.assert_allclose(found, expected(q, k, v, mask or everything, oracle), atol=2e-3)
+    for check in (True, False):
+        found = lego_mlir.attention(q, k, v, mask=mask, score=score, reads=reads, check=check)
+        np.testing.assert_allclose(found, expected(q, k, v, mask or everything, oracle), atol=2e-3)
 
 
 @pytest.mark.parametrize("check", [True, False])
@@ -202,6 +210,25 @@ def test_a_decorated_mask_takes_batch_and_head():
     assert [PairRule.of("mask", f, ()).by for f in (mask, decorated)] == [("head",), ("batch", "head")]
 
 
+def nearby(batch, head, i, j):
+    return is_near(i - j)
+
+
+def is_near(distance):
+    return distance < WIDTH if callable(is_near) else None  # names itself
+
+
+WIDTH = 3
+
+
+def key_of_named(**values):
+    """The key of a rule, with these values of the globals that its helper names."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in values.items():
+            patch.setitem(globals(), name, value)
+        return pair_rule_calls.key_of_rule(nearby)
+
+
 def test_rules_with_one_code_are_one_rule():
     def made(width):
         return lambda batch, head, i, j: i - j < width
@@ -209,6 +236,9 @@ def test_rules_with_one_code_are_one_rule():
     keys = [pair_rule_calls.key_of_rule(made(n)) for n in (3, 3, 4, 3.0, True)]
     assert keys[0] == keys[1] and len({*keys[1:]}) == 4
     assert PairRule.of("mask", made(3), ()) == PairRule.of("mask", made(3), ()) != PairRule.of("mask", made(4), ())
+    assert key_of_named(WIDTH=3) == key_of_named(WIDTH=3) != key_of_named(WIDTH=4)
+    decorated = functools.wraps(nearby)(lambda *given: nearby(*given))
+    assert PairRule.of("mask", decorated, ()).by == ("batch", "head") and not PairRule.of("mask", nearby, ()).by
     unknown = [pair_rule_calls.key_of_rule(made([width])) for width in (3, 3)]  # a list may change
     assert unknown[0] != unknown[1]
 
@@ -223,3 +253,23 @@ def test_tables_are_kept_while_arrays_are_unchanged():
     assert table((q, q, q, ids.clone())) == "table 3"
     arrays = [np.zeros(3)] * 4
     assert table(arrays) != table(arrays)  # NumPy's have no versions
+
+
+def test_a_captured_call_makes_its_own_table(monkeypatch):
+    """Arrays may change between replays, and a graph's memory is its own: no table is shared, either way."""
+
+    class OwnTensor:
+        is_cuda, device, _version = True, "cuda", 0
+
+        def is_inference(self):
+            return False
+
+    capturing, made, given = [True], [], [OwnTensor()] * 4
+    stream = SimpleNamespace(cuda_stream=0)
+    cuda = SimpleNamespace(current_stream=lambda _: stream, is_current_stream_capturing=lambda: capturing[0])
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(Tensor=OwnTensor, cuda=cuda))
+    table = pair_rule_calls.KeptTable(lambda arrays, stream: made.append(arrays) or len(made), [3])
+    found = []
+    for capturing[0] in (True, False, False, True, False):
+        found.append(table(given))
+    assert found == [1, 2, 2, 3, 2]

@@ -66,9 +66,25 @@ def test_a_cache_of_8_bits(check):
     np.testing.assert_allclose(found, expected(q, *wide, *rest, 0.125), atol=4e-3)
 
 
-def test_no_pages():
+@pytest.mark.parametrize("empty", ["pages", "table"])
+def test_no_pages(empty):
     q, keys, values, table, lengths = given()
-    assert not lego_mlir.attention_paged(q, keys[:0], values[:0], table, lengths * 0).any()
+    keys, table = (keys[:0], table) if empty == "pages" else (keys, table[:, :0])
+    assert not lego_mlir.attention_paged(q, keys, values[: len(keys)], table, lengths * 0).any()
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(("change", "words"), [
+    ({"lengths": LENGTHS + 70}, r"lengths\[0\] = 770, and the kernel declares 0 <= lengths < 769"),
+    ({"lengths": LENGTHS - 1}, r"lengths\[1\] = -1, "),
+    ({"table": np.full((2, 12), PAGES, np.int32)}, r"table\[0, 0\] = 24, "),
+    ({"table": np.full((2, 12), -1, np.int32)}, r"table\[0, 0\] = -1, "),
+])  # fmt: skip
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_pages_and_lengths_are_checked_on_the_host(change, words, check):
+    arrays = dict(zip(("q", "keys", "values", "table", "lengths"), given(), strict=True)) | change
+    with pytest.raises(UsageError, match=words):
+        lego_mlir.attention_paged(**arrays, check=check)
 
 
 @pytest.mark.parametrize("scales", [None, (np.float32([0.5]), np.float32([3.0]))], ids=["f16", "f8"])
@@ -104,6 +120,7 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch, scales):
     ({"values": drawn(PAGES, PAGE, SHARED, 64).astype(ml_dtypes.float8_e4m3fn)}, "all float16 or bfloat16"),
     ({"scales": (np.float32([1]), np.float32([1]))}, r"float8_e4m3fn have scales"),
     (dict.fromkeys(("keys", "values"), drawn(PAGES, PAGE, SHARED, 64).astype(ml_dtypes.float8_e4m3fn)), "have scales"),
+    ({"keys": np.asfortranarray(drawn(PAGES, PAGE, SHARED, 64))}, "keys have strides .* or pass a contiguous copy"),
     ({"q": None}, "q is an array of NumPy, PyTorch or CuPy, got NoneType"),
 ])  # fmt: skip
 def test_arrays_that_are_refused(change, words):

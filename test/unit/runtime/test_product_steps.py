@@ -161,7 +161,18 @@ def test_products_of_few_rows_keep_their_counters(split):
     split.library.stream = 7
     np.testing.assert_array_equal(lego_mlir.matmul(own(a), own(b)), exact(a, b))
     assert split.entries() == ["matmul"] * 4
-    assert split.value("allocated") == before + 2  # one for each stream
+    assert split.value("allocated") == before + 4  # counters and partial sums for each stream
+
+
+def test_products_share_partial_sums_but_no_counters(split):
+    found = []
+    split.machine.kernels["matmul"] = lambda parameters, grid: found.append(
+        [ctypes.c_uint64.from_address(parameters[n]).value for n in (3, 4)]
+    )
+    for columns in (128, 64, 128):
+        lego_mlir.matmul(*(own(x) for x in operands(16, columns, 1024)))
+    (partial, counters), (other_partial, other_counters), again = found
+    assert partial == other_partial and counters != other_counters and again == [partial, counters]
 
 
 def test_a_captured_product_clears_its_own_counters(split):
