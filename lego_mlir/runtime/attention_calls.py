@@ -145,14 +145,14 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
 
 def _bound_rules(kernel: AttentionKernel, sizes: HeadSizes, used: Sequence[Tensor], check: bool) -> BoundRules:
     """What the user's rules add to the launches."""
-    from lego_mlir.kernels.added_gradients import default_tile
-
     rules, tile = kernel.form.pairs, kernel.tile
     if rules is None:
         return BoundRules()
     names = tuple(x.name for x in rules.reads)
     if not rules.listed:
         return BoundRules(names)
+    from lego_mlir.kernels.added_gradients import default_tile
+
     assert rules.mask is not None and tile is not None
     read = [3 + names.index(name) for name in rules.mask.names]
     heads = sizes.heads * kernel.form.group

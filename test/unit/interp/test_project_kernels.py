@@ -43,6 +43,7 @@ ELSEWHERE = {
     "grouped_products",
     "packed_attention",
     "packed_gradients",
+    "paged_attention",
     "scaled_products",
 }
 """Run by tests of their own in `test/unit/kernels`, with data that make their results exact, or with tolerances."""
