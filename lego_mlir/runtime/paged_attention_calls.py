@@ -35,6 +35,8 @@ SCRATCH: Final = ("partial", "sums", "counters")
 SCALES: Final = ("the scale of keys", "the scale of values")
 F8: Final = "float8_e4m3fn"
 TYPES: Final = {"float16": f16, "bfloat16": bf16}
+MOST_POSITIONS: Final = 2**31 - 1
+"""Of all sequences, whose lengths the kernel adds up."""
 PROCESSORS: Final = 4
 """Those for which a checked call divides the keys."""
 _plans: Final[dict[Hashable, Plan]] = {}
@@ -74,6 +76,7 @@ def attention_paged(
     if not check and is_computed_by_its_library("attention_paged", *given):
         return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
     _require_strides(keys, values)
+    _require_few(table, keys)
     readable = by_strides(q)
     if readable is not q:
         return attention_paged(readable, *given[1:5], scale=scale, scales=scales, check=check)
@@ -129,6 +132,15 @@ def _require_strides(keys: Tensor, values: Tensor) -> None:
                 f"attention_paged: {name} have strides of {list(facts.strides)} elements; features are contiguous, and "
                 "other strides multiples of 16 bytes: store the cache so, or pass a contiguous copy"
             )
+
+
+def _require_few(table: Tensor, keys: Tensor) -> None:
+    """Raise UsageError for tables of so many positions that the sum of the lengths may not be an i32."""
+    if (positions := table.shape[0] * table.shape[1] * keys.shape[1]) > MOST_POSITIONS:
+        raise UsageError(
+            f"attention_paged: a table of {' x '.join(map(str, table.shape))} pages of {keys.shape[1]} has {positions} "
+            f"positions, and a call takes at most {MOST_POSITIONS}; divide the sequences among several calls"
+        )
 
 
 def _views(given: Sequence[Tensor]) -> list[Tensor]:

@@ -66,6 +66,13 @@ def test_a_cache_of_8_bits(check):
     np.testing.assert_allclose(found, expected(q, *wide, *rest, 0.125), atol=4e-3)
 
 
+def test_a_sum_of_lengths_is_a_number_of_32_bits():
+    q, keys, values, table, lengths = given()
+    wide = np.broadcast_to(table[:, :1], (2, 2**27))
+    with pytest.raises(UsageError, match="at most 2147483647; divide the sequences among several calls"):
+        lego_mlir.attention_paged(q, keys, values, wide, lengths, check=True)
+
+
 @pytest.mark.parametrize("empty", ["pages", "table"])
 def test_no_pages(empty):
     q, keys, values, table, lengths = given()
