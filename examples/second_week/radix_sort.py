@@ -32,9 +32,8 @@ def radix_sort(key: lego.Tensor(u32, Row(N)), payload: VECTOR, keys: VECTOR, pay
         moved[0, place], moved[1, place] = k, v
     lego.barrier()
     k, v = lego.load(moved, (T,), at=(0, 0)), lego.load(moved, (T,), at=(1, 0))
-    i = first + k.index(0)
-    keys.store(k, i, mask=i < N)
-    payloads.store(v, i, mask=i < N)
+    k.store(keys, at=(first,))
+    v.store(payloads, at=(first,))
 
 
 @radix_sort.inputs
