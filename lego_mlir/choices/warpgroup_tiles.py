@@ -197,7 +197,7 @@ def choose(
     us = times[found]
     if found.lockstep == 0:
         divided = {
-            tile: wanted.microseconds(tile) * parted_gain(tile, wanted)
+            tile: wanted.microseconds(tile) * parted_scale(tile, wanted)
             for tile in divided_tiles(wanted)
             if tile.n % wanted.unit == 0
         }
@@ -218,7 +218,7 @@ def gain_of(tile: ProductTile, device: ProductDevice) -> float:
     return device.choice.shallow_gain if tile.stages < ENOUGH_STAGES else device.choice.newer_gain
 
 
-def parted_gain(tile: ProductTile, wanted: Wanted) -> float:
+def parted_scale(tile: ProductTile, wanted: Wanted) -> float:
     """What the predicted time of parts of K in a cluster is multiplied by, where M has more rows than a unit."""
     if tile.parts == 1 or wanted.m <= STEP or wanted.bytes_ < BYTES:
         return 1.0
