@@ -370,10 +370,6 @@ LEADERS, LED, TILES = 8, 1.2, 72
 """Tiles of a size at most, how slow by the model, and the tiles of an order of operands."""
 
 
-LED_OF_KIND = {(True, True): 3, (False, True): 3, (False, False): 1, (True, False): 1}
-"""How many tiles lead, by whether they are transposed and whether a cluster divides K."""
-
-
 def run_by_matmul(product: Product) -> dict[str, Way]:
     """The kernels that `matmul` runs: by class at first, if there is one, and of exactly these sizes."""
     from lego_mlir.choices.product_device import device_with
@@ -383,13 +379,8 @@ def run_by_matmul(product: Product) -> dict[str, Way]:
 
     found = class_for(product.size, product.layouts, product.dtype, product.result, TARGET, device_with(SMS))
     problem = Problem(*product.size, product.dtype, product.result, product.layouts, TARGET, SMS)
-    ways = {"exact": by_script(problem.name, None, lambda: kernel_for(problem))[1]}
-    if found is not None:
-        of_class = found.kernel, found.script, found.parameters
-        ways["class"] = by_script(
-            f"{found.name}_{found.tile.stages}", found.tile, lambda: (of_class[0](), *of_class[1:])
-        )[1]
-    return ways
+    ways = {"exact": by_script(problem.name, None, lambda: kernel_for(problem))}
+    return ways if found is None else {**ways, "class": of_all_sizes(found)}
 
 
 def leading(product: Product) -> dict[str, Way]:
@@ -398,17 +389,21 @@ def leading(product: Product) -> dict[str, Way]:
     from lego_mlir.choices.product_device import device_with
     from lego_mlir.kernels.product_classes import ProductClass
 
-    found = {}
+    ways = []
     for tile in leading_tiles()[product]:
         clusters = reached_by(tile.sharing, device_with(SMS)) // tile.sharing
-        one = ProductClass(product.dtype, product.result, product.layouts, tile, clusters)
-        given = one.kernel, one.script, one.parameters
-        name, way = by_script(f"{one.name}_{tile.stages}", tile, lambda given=given: (given[0](), *given[1:]))
-        found[name] = way
-    return found
+        ways.append(of_all_sizes(ProductClass(product.dtype, product.result, product.layouts, tile, clusters)))
+    return {way.file: way for way in ways}
 
 
-def by_script(name: str, tile: Any, made: Callable[[], Any]) -> tuple[str, Way]:
+def of_all_sizes(found: Any) -> Way:
+    """The kernel of a class, whose name does not tell its stages."""
+    return by_script(
+        f"{found.name}_{found.tile.stages}", found.tile, lambda: (found.kernel(), found.script, found.parameters)
+    )
+
+
+def by_script(name: str, tile: Any, made: Callable[[], Any]) -> Way:
     """A kernel under its name, by its script if it has one."""
 
     def build() -> Any:
@@ -417,7 +412,7 @@ def by_script(name: str, tile: Any, made: Callable[[], Any]) -> tuple[str, Way]:
         return mlir_kernels.compiled(kernel, TARGET.rstrip("a") if script else TARGET, **given)
 
     stages = {"stages": tile.stages} if getattr(tile, "stages", None) else {}
-    return name, Way(name.replace("/", "_"), build, {"tile": str(tile), **stages})
+    return Way(name.replace("/", "_"), build, {"tile": str(tile), **stages})
 
 
 @cache
@@ -455,6 +450,10 @@ def leading_tiles() -> dict[Product, list[Any]]:
             keys = dict.fromkeys(key for key in map(kind, tiles) if key in kept)
             found[one] = [first[key] for key in list(keys)[:LEADERS]]
     return found
+
+
+LED_OF_KIND = {(True, True): 3, (False, True): 3, (False, False): 1, (True, False): 1}
+"""How many tiles lead, by whether they are transposed and whether a cluster divides K."""
 
 
 def in_parts(product: Product) -> dict[str, Way]:
