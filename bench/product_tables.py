@@ -78,9 +78,10 @@ def of_fresh_sizes() -> mlir_kernels.Table:
     """Sizes drawn at random, and those of models: means, the worst and the best."""
     cells = []
     for group, called in ((RANDOM, "squares drawn at random"), (MODELS, "shapes of language models")):
+        _, rows = newest_of(group)
         for field, kind in (("ms", "sustained"), ("single_ms", "single launches")):
             for baseline in ("cuBLAS", "cuBLAS, exact reductions"):
-                of = ratios(newest_of(group)[1], baseline, field=field)
+                of = ratios(rows, baseline, field=field)
                 found = [ratio for (size, layouts, _), ratio in of.items() if size in group and layouts == "NT"]
                 if found:
                     facts = [str(len(found)), mean(found), share(min(found)), share(max(found))]
