@@ -164,7 +164,7 @@ def gradients_of_weights(gradient, x, inverse, mean, rows_of, groups):
 
 
 def groups_for(rows, columns, multiprocessors=132):
-    """G: as many groups of rows as a GPU of so many multiprocessors has blocks for, of an H200 unless told."""
+    """G, the number of groups of rows: one for each block that fits the multiprocessors, by default of an H200."""
     if columns <= FUSED:
         return min(max(1, rows), 512 // parts_of(columns, each=16).threads * multiprocessors)
     return min(max(1, rows // TOGETHER), max(1, 8 * multiprocessors * TILE // columns))

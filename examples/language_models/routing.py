@@ -56,7 +56,7 @@ def top_experts(T, E, K, among_chosen):
 
 @cache
 def permutation(E, tile):
-    """The order of choices of E experts, in tiles of so many places. Raises ValueError for more than 256 experts."""
+    """The choices of E experts in order, padded to tiles of this size. Raises ValueError for more than 256 experts."""
     if E > THREADS:
         raise ValueError(f"permutation has a thread for each expert: at most {THREADS}, got {E}")
     most = N + E * (tile - 1)  # places

@@ -57,7 +57,7 @@ def _of_both(a, b):
 
 
 def parts_of(columns, each=32, even=False):
-    """How a row of so many columns is divided: the blocks of clusters have 512 threads of `each` elements, or more.
+    """The division of a row among threads: the blocks of clusters have 512 threads of `each` elements, or more.
 
     An `even` part is a power of two, as tiles are that are reshaped. Raises ValueError for a row that is longer than
     eight blocks hold.

@@ -31,7 +31,7 @@ class NotAffineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class AllowedSpan:
-    """The positions from `low` on, before `high`; None where there is no such end."""
+    """The positions from `low` up to, but not including, `high`; None means unbounded on that side."""
 
     low: Operand = None
     high: Operand = None

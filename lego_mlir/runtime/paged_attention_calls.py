@@ -135,7 +135,7 @@ def _require_strides(keys: Tensor, values: Tensor) -> None:
 
 
 def _require_few(table: Tensor, keys: Tensor) -> None:
-    """Raise UsageError for tables of so many positions that the sum of the lengths may not be an i32."""
+    """Raise UsageError for a table whose lengths could add up to more than an i32 holds."""
     if (positions := table.shape[0] * table.shape[1] * keys.shape[1]) > MOST_POSITIONS:
         raise UsageError(
             f"attention_paged: a table of {' x '.join(map(str, table.shape))} pages of {keys.shape[1]} has {positions} "

@@ -139,7 +139,7 @@ def _is_affine(form: AttentionForm) -> bool:
     pairs = PairsOf(form.rules, batch, head, {})
     try:
         spans(lambda i, j: form.reaches(i, j, pairs), first, 1)
-    except (NotAffineError, LegoError):  # what is wrong in a kernel too is told there, with its line
+    except (NotAffineError, LegoError):  # a kernel raises an error of the rule again, with its line
         return False
     return True
 
