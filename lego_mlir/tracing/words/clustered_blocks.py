@@ -8,7 +8,7 @@
         total = part.of_block(0)[0] + ..         the parts of all blocks
         lego.cluster_barrier()                   no block ends while another one reads its memory
 
-`lego.cluster_reduce(v)` does so for one number of each block, up to the last barrier.
+`lego.cluster_reduce(v)` does so for one number of each block.
 
 A cluster is a box of blocks of the grid. `lego.block_in_cluster` is the place of the block in it, and
 `lego.cluster_rank` its number, x fastest; both are indices with known ranges, computed from the block's ids.
@@ -115,9 +115,9 @@ def cluster_reduce(value: Scalar, op: str | Callable[[Scalar, Scalar], Scalar] =
     """The values of the blocks of the cluster, or their vectors, combined in the order of their ranks, in every thread.
 
     A block's value is that of its first thread: reduce over the block before, by `lego.block_reduce` or a reduction of
-    a tile. `op` is as in `lego.warp_reduce`, or an associative function of two values. It contains a barrier of the
-    cluster, in loops two; put `lego.cluster_barrier()` behind the last one, since the blocks read each other's memory.
-    Without clusters it is the value. Raises TraceError where threads may skip it.
+    a tile. `op` is as in `lego.warp_reduce`, or an associative function of two values. It contains two barriers of the
+    cluster, before and after the blocks read each other's memory. Without clusters it is the value. Raises TraceError
+    where threads may skip it.
     """
     tracer = current("lego.cluster_reduce")
     combine = op if callable(op) else combining(tracer, "lego.cluster_reduce", value, op, vectors=True)
@@ -126,12 +126,12 @@ def cluster_reduce(value: Scalar, op: str | Callable[[Scalar, Scalar], Scalar] =
     if blocks == 1:
         return value
     part, _ = declare_scratch(tracer, value.dtype, value.width or 1)
-    if tracer.depth:
-        cluster_barrier()  # the previous iteration has been read
     with when(linear_thread(tracer) < 1):
         part.store(value, 0)
     cluster_barrier()
-    return reduce(combine, (part.of_block(rank).load(0, width=value.width or 1) for rank in builtins.range(blocks)))
+    parts = [part.of_block(rank).load(0, width=value.width or 1) for rank in builtins.range(blocks)]
+    cluster_barrier()  # here, and not behind the kernel's stores, for which the last barrier would wait
+    return reduce(combine, parts)
 
 
 class PeerTile(ElementAccess):

@@ -51,7 +51,7 @@ def test_planted_faults_are_found(planted, kind, words):
     assert found[0].place.file.endswith("cluster_kernels.py")
 
 
-def folded(op, turns, last=True):
+def folded(op, turns):
     """Each turn combines a number of each block of a cluster of three, and the next one depends on it."""
 
     @lego.kernel(grid=6, block=THREADS, cluster=3)
@@ -65,8 +65,6 @@ def folded(op, turns, last=True):
             going.set(left.get() > 0)
         with lego.when(lego.thread_id[0] < 1):
             y[lego.block_id[0]] = value.get()
-        if last:
-            lego.cluster_barrier()
 
     return combined
 
@@ -90,16 +88,10 @@ def test_vectors_of_blocks_are_combined():
         total = lego.cluster_reduce(x.load(lego.block_id[0], 0, width=4))
         with lego.when(lego.thread_id[0] < 1):
             y.store(total, lego.block_id[0], 0)
-        lego.cluster_barrier()
 
     x = np.arange(16, dtype=np.float32).reshape(4, 4)
     found = added(x, check=True)
     np.testing.assert_array_equal(found, x.reshape(2, 2, 4).sum(1).repeat(2, axis=0))
-
-
-def test_a_block_that_ends_before_its_number_is_read_is_found():
-    arrays = {"x": np.ones(6, np.float32), "y": np.zeros(6, np.float32)}
-    assert {fault.kind for fault in run_kernel(folded("add", 1, last=False), arrays).faults} == {Kind.ENDED}
 
 
 def test_a_block_that_has_ended_has_no_memory():
