@@ -254,7 +254,7 @@ def cross_entropy(g: Given) -> dict[str, Callable[[], Any]]:
 
     x, labels, scale, losses, logits = g.x, g.labels, 1 / g.rows, g.of_rows(), g.x.clone()
     ours = g.kernels["cross_entropy"].prepare(logits, labels, losses, scale)
-    of_liger = g.x.clone().requires_grad_()
+    of_liger, of_quack = g.x.clone().requires_grad_(), g.x.clone()
 
     def formula() -> Any:
         values = x.float()
@@ -269,7 +269,7 @@ def cross_entropy(g: Given) -> dict[str, Callable[[], Any]]:
 
     def quack() -> Any:
         with torch.enable_grad():
-            given = of_liger.detach().requires_grad_()
+            given = of_quack.detach().requires_grad_()
             losses = _quack().cross_entropy(given, labels, reduction="none", inplace_backward=True)
             (gradient,) = torch.autograd.grad(losses, given, torch.full_like(losses, scale))
         return gradient, losses.detach()

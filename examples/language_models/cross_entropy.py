@@ -49,7 +49,7 @@ def drawn(N, **more):
 @lego.generic
 def cross_entropy(T, N, in_place):
     """The losses, and the gradient `in_place` of the logits; otherwise, in `whole`, the logarithm of each sum."""
-    row = parts_of(N)
+    row = parts_of(N, size=T.bytes)
     tile, rows = (row.part,), lego.Tensor(T, Row(M, N))
 
     def losses_and_powers(logits, labels, losses):
@@ -57,8 +57,8 @@ def cross_entropy(T, N, in_place):
         label = lego.index(labels[r])
         with lego.when((label >= first) & (label < lego.minimum(first + row.part, N))):
             found.set(logits[r, label].to(f32))  # by its own block, before the barriers of the sums
-        values = lego.load(logits, tile, at=(r, first), other=-math.inf).to(f32)
-        powers, share, most, total, own = powers_of(values, found.get())
+        (values,) = row.held((r, first), logits, other=-math.inf)
+        powers, share, most, total, own = powers_of(row, values, found.get())
         whole = lego.log(total) + most
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
             losses[r] = lego.where(label >= 0, whole - own, 0.0)
@@ -71,9 +71,8 @@ def cross_entropy(T, N, in_place):
             r, first, label, powers, share, _ = losses_and_powers(logits, labels, losses)
             factor = lego.where(label >= 0, scale, 0.0)
             own = lego.arange(tile) == i32(label - first)
-            found = powers * (factor * share) - lego.where(own, factor, 0.0)
+            found = powers() * (factor * share) - lego.where(own, factor, 0.0)
             found.to(T).store(logits, at=(r, first))
-            lego.cluster_barrier()
 
         @kernel.reference(rtol=1e-5 if T is f32 else 2**-7, atol=1e-6)
         def expected(logits, labels, scale):
@@ -85,7 +84,6 @@ def cross_entropy(T, N, in_place):
             r, *_, logarithm = losses_and_powers(logits, labels, losses)
             with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
                 whole[r] = logarithm
-            lego.cluster_barrier()
 
         kernel.reference(rtol=1e-5, atol=1e-6)(losses_of)
 

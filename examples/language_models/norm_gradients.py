@@ -72,7 +72,6 @@ def fused_gradient(T, N):
         weighted.get().store(of_weight, at=(group, first))
         if of_bias is not None:
             plain.get().store(of_bias, at=(group, first))
-        lego.cluster_barrier()
 
     @kernel.reference(rtol=1e-4 if T is f32 else 2**-7, atol=1e-4 if T is f32 else 1e-2)
     def expected(gradient, onward, x, weight, inverse, mean, of_weight, of_bias):
@@ -109,7 +108,6 @@ def row_gradient(T, N):
         if onward is not None:
             found = found + lego.load(onward, tile, at=(r, first)).to(f32)
         found.to(T).store(of_x, at=(r, first))
-        lego.cluster_barrier()
 
     kernel.reference(rtol=1e-4 if T is f32 else 2**-7, atol=1e-4 if T is f32 else 1e-2)(gradient_of_rows)
     return kernel

@@ -21,10 +21,10 @@ LARGEST, EPSILON = 448.0, 1e-6  # of f8e4m3fn; added to a mean square
 @lego.generic
 def norm(T, N, centred, R):
     """A layer norm if `centred`, an RMS norm otherwise, of rows of N elements of T, with a result of R."""
-    row = parts_of(N)
+    row = parts_of(N, size=T.bytes, longest=16_384)
     tile, rows, vector = (row.part,), lego.Tensor(T, Row(M, N)), lego.Tensor(T, Row(N))
 
-    @row.kernel(M)
+    @row.kernel(M, registers=64 if centred else 0)
     def kernel(
         x: rows,
         residual: rows | None,
@@ -37,36 +37,39 @@ def norm(T, N, centred, R):
         scales: OF_ROWS | None,
     ):
         r, first = row.place()
-        values = lego.load(x, tile, at=(r, first)).to(f32)
+        held = row.held((r, first), *(array for array in (x, residual) if array is not None))
+        values = row.again(lambda: held[0]() if residual is None else held[0]() + held[1]())
         if residual is not None:
-            values = values + lego.load(residual, tile, at=(r, first)).to(f32)
-            values.to(T).store(sums, at=(r, first))
+            values().to(T).store(sums, at=(r, first))
         if centred:
             count = f32(lego.minimum(N - first, row.part))
-            own = values.sum(0) / count
-            values = values - own
+            own = values().sum(0) / count
+            apart = values() - own
             if row.blocks * row.part != N:
-                values = lego.where(first + lego.arange(tile) < N, values, 0.0)
-            moments = lego.vector(count, own, (values * values).sum(0), 0.0)
+                apart = lego.where(first + lego.arange(tile) < N, apart, 0.0)
+            moments = lego.vector(count, own, (apart * apart).sum(0), 0.0)
             _, middle, squares, _ = lego.cluster_reduce(moments, moments_of_both)
-            values = values + (own - middle) if row.blocks > 1 else values
         else:
-            middle, squares = f32(0.0), lego.cluster_reduce((values * values).sum(0))
+            middle, squares = f32(0.0), lego.cluster_reduce((values() * values()).sum(0))
         factor = lego.rsqrt(squares * (1 / N) + EPSILON)
-        values = values * factor * lego.load(weight, tile, at=(first,)).to(f32)
-        if bias is not None:
-            values = values + lego.load(bias, tile, at=(first,)).to(f32)
-        if scales is not None:
-            scale = lego.maximum(lego.cluster_reduce(abs(values).max(0), "max"), 1e-12) * (1 / LARGEST)
-            values = values * (1.0 / scale)
-        values.to(R).store(y, at=(r, first))
+
+        def normed():
+            found = (values() - middle if centred else values()) * factor
+            found = found * lego.load(weight, tile, at=(first,)).to(f32)
+            return found if bias is None else found + lego.load(bias, tile, at=(first,)).to(f32)
+
+        result = row.again(normed)
+        if scales is None:
+            result().to(R).store(y, at=(r, first))
+        else:
+            scale = lego.maximum(lego.cluster_reduce(abs(result()).max(0), "max"), 1e-12) * (1 / LARGEST)
+            (result() * (1.0 / scale)).to(R).store(y, at=(r, first))
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
             inverse[r] = factor
             if mean is not None:
                 mean[r] = middle
             if scales is not None:
                 scales[r] = scale
-        lego.cluster_barrier()  # no block ends while another one reads its sums
 
     # One rounding to the result's type, and one of the sums: an f8 may be its neighbour, 1/8 away.
     @kernel.reference(rtol=0.13 if R is f8e4m3fn else 1e-5 if R is f32 else 2**-7, atol=2e-3)

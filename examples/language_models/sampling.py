@@ -69,7 +69,6 @@ def sampling(T, V):
             bar.set(its)
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
             tokens[b] = token.get()
-        lego.cluster_barrier()
 
     @kernel.reference
     def expected(logits, temperature, top_k, top_p, seed, step):

@@ -17,16 +17,15 @@ M = lego.size("M")
 @lego.generic
 def softmax(T, N):
     """Softmax of rows of N elements of T."""
-    row = parts_of(N)
-    tile, rows = (row.part,), lego.Tensor(T, Row(M, N))
+    row = parts_of(N, size=T.bytes)
+    rows = lego.Tensor(T, Row(M, N))
 
     @row.kernel(M)
     def kernel(x: rows, y: rows):
         at = row.place()
-        values = lego.load(x, tile, at=at, other=-math.inf).to(f32)
-        powers, share, _, total, _ = powers_of(values)
-        (powers * (share / total)).to(T).store(y, at=at)
-        lego.cluster_barrier()
+        (values,) = row.held(at, x, other=-math.inf)
+        powers, share, _, total, _ = powers_of(row, values)
+        (powers() * (share / total)).to(T).store(y, at=at)
 
     # exp of a difference d is within 2 + 1.2 |d| units of f32; a result of 16 bits is rounded once.
     @kernel.reference(rtol=1e-5 if T is f32 else 2**-8 + 1e-5, atol=1e-9)
@@ -40,15 +39,15 @@ def softmax(T, N):
 @lego.generic
 def softmax_gradient(T, N):
     """The gradient of the rows by that of their softmax y."""
-    row = parts_of(N, each=16)
-    tile, rows = (row.part,), lego.Tensor(T, Row(M, N))
+    row = parts_of(N, each=16, size=2 * T.bytes)
+    rows = lego.Tensor(T, Row(M, N))
 
     @row.kernel(M)
     def kernel(gradient: rows, y: rows, of_x: rows):
         at = row.place()
-        given, share = (lego.load(array, tile, at=at).to(f32) for array in (gradient, y))
-        (share * (given - lego.cluster_reduce((given * share).sum(0)))).to(T).store(of_x, at=at)
-        lego.cluster_barrier()
+        given, share = row.held(at, gradient, y)
+        together = lego.cluster_reduce((given() * share()).sum(0))
+        (share() * (given() - together)).to(T).store(of_x, at=at)
 
     @kernel.reference(rtol=1e-4 if T is f32 else 2**-7, atol=1e-4)
     def expected(gradient, y):
