@@ -33,6 +33,8 @@ class ClusterBarrier(PhaseBarrier):
         every = range(cluster * warps, (cluster + 1) * warps)
         if not self.arrived or not all(w in self.arrived or machine.exited[w].all() for w in every):
             return False
+        if machine.globals.order is not None:
+            machine.globals.order.barrier(self.arrived)
         self.end_phase()
         self.arrived = set()
         machine.progress += 1
