@@ -67,14 +67,8 @@ def holds(problem):
         check(kernel, "matmul_sm80.mlir", *sizes, stages=stages)
 
 
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(problems())
-def test_every_product(problem):
-    holds(problem)
-
-
-@pytest.mark.long
+@pytest.mark.examples(33)
 @settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(problems())
-def test_every_product_at_length(problem):
+def test_every_product(problem):
     holds(problem)

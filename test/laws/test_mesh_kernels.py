@@ -117,16 +117,10 @@ def test_compiled_kernels():
     require_moved(*PAIRS[2], through_peers, emulated, i16)
 
 
-@settings(max_examples=4)
-@given(moves())
-def test_random_pairs(move):
-    require_moved_by_kernels(*move)
-
-
-@pytest.mark.long
+@pytest.mark.examples(100)
 @settings(max_examples=400)
 @given(moves())
-def test_many_random_pairs(move):
+def test_random_pairs(move):
     require_moved_by_kernels(*move)
 
 
