@@ -121,10 +121,7 @@ def test_compiled_kernels():
 @settings(max_examples=400)
 @given(moves())
 def test_random_pairs(move):
-    require_moved_by_kernels(*move)
-
-
-def require_moved_by_kernels(source, target):
+    source, target = move
     assume(not any(copy.combined for copy in source.copies))
     require_moved(source, target, through_peers, interpreted, f32)
     require_moved(source, target, exchanged, interpreted, i16)

@@ -126,11 +126,8 @@ def matrices(draw, shape, ranks):
 @pytest.mark.examples(20)
 @settings(max_examples=300)
 @given(products())
-def test_products_are_those_of_the_whole_matrices(given):
-    require_product(*given)
-
-
-def require_product(a, b, c):
+def test_products_are_those_of_the_whole_matrices(drawn):
+    a, b, c = drawn
     left, right = (np.arange(prod(d.shape)).reshape(d.shape) * step - 5 for d, step in ((a, 3), (b, 2)))
     plan = lego.mesh.plan_product(a, b, c)
     for found, wanted in zip(plan.multiply(held(a, left), held(b, right)), held(c, left @ right), strict=True):
