@@ -22,6 +22,16 @@ from typing import Any, Final
 import harness
 import mlir_kernels
 import runner
+from rivals.row_calls import (
+    backward,
+    compiled,
+    launched,
+    liger_layer_norm,
+    liger_norm,
+    liger_op,
+    liger_swiglu,
+    quack_package,
+)
 
 NAME: Final = "language_models"
 PAGE: Final = "results/language-models.md"
@@ -117,8 +127,8 @@ def softmax(g: Given) -> dict[str, Callable[[], Any]]:
     return {
         "ours": launched(g.kernels["softmax"], (x, y), y),
         "torch": compiled(lambda: (torch.softmax(x, 1),)),
-        "liger": lambda: _liger("softmax", "LigerSoftmaxFunction").apply(x),
-        "quack": lambda: _quack().softmax(x),
+        "liger": lambda: liger_op("softmax", "LigerSoftmaxFunction").apply(x),
+        "quack": lambda: quack_package().softmax(x),
     }
 
 
@@ -135,8 +145,8 @@ def softmax_gradient(g: Given) -> dict[str, Callable[[], Any]]:
     return {
         "ours": launched(g.kernels["softmax_gradient"], (given, y, found), found),
         "torch": compiled(formula),
-        "liger": backward(lambda x: _liger("softmax", "LigerSoftmaxFunction").apply(x), given, g.x),
-        "quack": backward(lambda x: _quack().softmax(x), given, g.x),
+        "liger": backward(lambda x: liger_op("softmax", "LigerSoftmaxFunction").apply(x), given, g.x),
+        "quack": backward(lambda x: quack_package().softmax(x), given, g.x),
     }
 
 
@@ -147,8 +157,8 @@ def rms_norm(g: Given) -> dict[str, Callable[[], Any]]:
     return {
         "ours": launched(g.kernels["norm"], (x, weight, y, g.of_rows()), y),
         "torch": compiled(lambda: (functional.rms_norm(x, (g.columns,), weight, 1e-6),)),
-        "liger": lambda: _liger_norm(x, weight),
-        "quack": lambda: _quack().rmsnorm(x, weight),
+        "liger": lambda: liger_norm(x, weight),
+        "quack": lambda: quack_package().rmsnorm(x, weight),
     }
 
 
@@ -162,14 +172,14 @@ def added_rms_norm(g: Given) -> dict[str, Callable[[], Any]]:
         return functional.rms_norm(total, (g.columns,), weight, 1e-6), total
 
     def liger() -> Any:
-        function = _liger("fused_add_rms_norm", "LigerFusedAddRMSNormFunction")
+        function = liger_op("fused_add_rms_norm", "LigerFusedAddRMSNormFunction")
         return function.apply(x, other, weight, 1e-6, 0.0, "llama", False)
 
     return {
         "ours": launched(g.kernels["norm"], (x, other, weight, y, sums, g.of_rows()), y, sums),
         "torch": compiled(both),
         "liger": liger,
-        "quack": lambda: _quack().rmsnorm(x, weight, residual=other, prenorm=True),
+        "quack": lambda: quack_package().rmsnorm(x, weight, residual=other, prenorm=True),
     }
 
 
@@ -195,7 +205,7 @@ def layer_norm(g: Given) -> dict[str, Callable[[], Any]]:
     return {
         "ours": launched(g.kernels["norm"], (x, weight, bias, y, g.of_rows(), g.of_rows()), y),
         "torch": compiled(lambda: (functional.layer_norm(x, (g.columns,), weight, bias, 1e-6),)),
-        "liger": lambda: _liger_layer_norm(x, weight, bias),
+        "liger": lambda: liger_layer_norm(x, weight, bias),
     }
 
 
@@ -235,9 +245,9 @@ def _norm_gradient(g: Given, centred: bool) -> dict[str, Callable[[], Any]]:
 
     runs = {"ours": ours, "torch": compiled(formula)}
     if centred:
-        return runs | {"liger": backward(_liger_layer_norm, given, x, weight, g.bias)}
-    runs["liger"] = backward(_liger_norm, given, x, weight)
-    return runs | {"quack": backward(lambda a, w: _quack().rmsnorm(a, w), given, x, weight)}
+        return runs | {"liger": backward(liger_layer_norm, given, x, weight, g.bias)}
+    runs["liger"] = backward(liger_norm, given, x, weight)
+    return runs | {"quack": backward(lambda a, w: quack_package().rmsnorm(a, w), given, x, weight)}
 
 
 def rms_norm_gradient(g: Given) -> dict[str, Callable[[], Any]]:
@@ -264,13 +274,13 @@ def cross_entropy(g: Given) -> dict[str, Callable[[], Any]]:
         return gradient.to(x.dtype), whole - values.gather(1, labels[:, None])[:, 0]
 
     def liger() -> Any:
-        _liger("cross_entropy", "LigerCrossEntropyFunction").apply(of_liger, labels, None)
+        liger_op("cross_entropy", "LigerCrossEntropyFunction").apply(of_liger, labels, None)
         return (of_liger.detach(),)  # which the forward kernel has overwritten by the gradient
 
     def quack() -> Any:
         with torch.enable_grad():
             given = of_quack.detach().requires_grad_()
-            losses = _quack().cross_entropy(given, labels, reduction="none", inplace_backward=True)
+            losses = quack_package().cross_entropy(given, labels, reduction="none", inplace_backward=True)
             (gradient,) = torch.autograd.grad(losses, given, torch.full_like(losses, scale))
         return gradient, losses.detach()
 
@@ -301,7 +311,7 @@ def rope(g: Given) -> dict[str, Callable[[], Any]]:
     wide = [torch.cat([table, table], dim=1)[None] for table in (cosine, sine)]
 
     def liger() -> Any:
-        turned = _liger("rope", "LigerRopeFunction").apply(*(part.transpose(1, 2) for part in parts), *wide)
+        turned = liger_op("rope", "LigerRopeFunction").apply(*(part.transpose(1, 2) for part in parts), *wide)
         return tuple(part.transpose(1, 2)[0] for part in turned)
 
     return {
@@ -318,7 +328,7 @@ def swiglu(g: Given) -> dict[str, Callable[[], Any]]:
     return {
         "ours": launched(g.kernels["swiglu"], (a, b, y), y),
         "torch": compiled(lambda: (functional.silu(a) * b,)),
-        "liger": lambda: _liger_swiglu(a, b),
+        "liger": lambda: liger_swiglu(a, b),
     }
 
 
@@ -335,7 +345,7 @@ def swiglu_gradient(g: Given) -> dict[str, Callable[[], Any]]:
     return {
         "ours": launched(g.kernels["swiglu_gradient"], (given, a, b, of_a, of_b), of_a, of_b),
         "torch": compiled(formula),
-        "liger": backward(_liger_swiglu, given, a.clone(), b.clone()),  # which it overwrites
+        "liger": backward(liger_swiglu, given, a.clone(), b.clone()),  # which it overwrites
     }
 
 
@@ -501,64 +511,6 @@ KERNELS: Final = {
         rows=(1 << 12, 1 << 19),
     ),
 }  # fmt: skip
-
-
-# -- how rivals are called
-
-
-def compiled(function: Callable[[], Any]) -> Callable[[], Any]:
-    import torch
-
-    return torch.compile(function, dynamic=False)
-
-
-def launched(kernel: Any, arguments: Sequence[Any], *results: Any) -> Callable[[], Any]:
-    """A launch of a kernel, which returns its results."""
-    launch = kernel.prepare(*arguments)
-
-    def run() -> Any:
-        launch()
-        return results
-
-    return run
-
-
-def backward(function: Callable[..., Any], gradient: Any, *inputs: Any) -> Callable[[], Any]:
-    """The gradients of the inputs alone; the function itself runs once, when they are asked for first."""
-    import torch
-
-    known: list[Any] = []
-
-    def run() -> Any:
-        if not known:
-            with torch.enable_grad():
-                given = [x.detach().requires_grad_() for x in inputs]
-                known.extend((given, function(*given)))
-        return torch.autograd.grad(known[1], known[0], gradient, retain_graph=True)
-
-    return run
-
-
-def _liger(module: str, name: str) -> Any:
-    return getattr(import_module(f"liger_kernel.ops.{module}"), name)
-
-
-def _liger_norm(x: Any, weight: Any) -> Any:
-    return _liger("rms_norm", "LigerRMSNormFunction").apply(x, weight, 1e-6, 0.0, "llama", False)  # not in place
-
-
-def _liger_layer_norm(x: Any, weight: Any, bias: Any) -> Any:
-    return _liger("layer_norm", "LigerLayerNormFunction").apply(x, weight, bias, 1e-6)
-
-
-def _liger_swiglu(a: Any, b: Any) -> Any:
-    return _liger("swiglu", "LigerSiLUMulFunction").apply(a, b)
-
-
-def _quack() -> Any:
-    import quack
-
-    return quack
 
 
 # -- times

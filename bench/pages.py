@@ -52,9 +52,9 @@ mesh_products.table | mesh | mesh-products-2 | products over GPUs, against NCCL 
 columns.table | columns | columns | orders of execution: stencils and products in columns of blocks
 triton_templates.product_table | triton-matmul | triton_matmul | rendered Triton products against by hand and cuBLAS
 triton_templates.group_table | triton-grouped | triton_grouped | grouped and batched products
-triton_templates.softmax_table | triton-softmax | triton_softmax | softmax against Triton by hand and PyTorch
-triton_templates.norm_table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
-triton_templates.attention_table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
+template_rows.softmax_table | triton-softmax | triton_softmax | softmax against Triton by hand and PyTorch
+template_rows.norm_table | triton-layer-norm | triton_layer_norm | layer norm, forward and backward
+template_rows.attention_table | triton-attention | triton_attention | attention against Triton by hand and PyTorch
 nw.table | nw | nw | Needleman-Wunsch: three layouts of its buffer against Rodinia's kernel
 nw.layouts_table | nw-layouts | nw_layouts | Needleman-Wunsch: only the layout of Rodinia's buffer changes
 bricks.table | bricks | bricks | 3-D stencils on bricks and on rows

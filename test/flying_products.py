@@ -36,10 +36,7 @@ def kernel_of(words):
     """The words as a kernel, for four visits."""
 
     @lego.kernel(grid=1, block=32 * (WARPS + 1))
-    def kernel(
-        a: lego.Tensor(f16, Row(4 * ROWS, ROWS)),
-        y: lego.Tensor(f32, Row(3 * ROWS, ROWS)),
-    ):
+    def kernel(a: lego.Tensor(f16, Row(4 * ROWS, ROWS)), y: lego.Tensor(f32, Row(3 * ROWS, ROWS))):
         held, tile = lego.shared(f16, staged(ROWS, ROWS), "held"), lego.shared(f16, staged(ROWS, ROWS, STAGES), "tile")
         once, full, empty = lego.barriers(1), lego.barriers(STAGES), lego.barriers(STAGES, arrivals=WARPS)
         with lego.warps(WARPS, WARPS + 1):

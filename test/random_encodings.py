@@ -92,10 +92,7 @@ def mfma(draw: random.Random) -> Pair:
     tiles = [1] * (rank - 2) + ([power(draw, 0, 2), power(draw, 0, 2)] if draw.random() < 0.5 else [1, 1])
     ours = f2.Mfma((m, n, k), tuple(warps), transposed, bits, tuple(tiles), cluster)
     theirs = {"version": 3, "instr_shape": [m, n, k], "transposed": transposed, "warps_per_cta": warps}
-    return ours, [
-        "AMDMFMALayout",
-        {**theirs, "element_bitwidth": bits, "tiles_per_warp": tiles, "cga_layout": cluster},
-    ]
+    return ours, ["AMDMFMALayout", {**theirs, "element_bitwidth": bits, "tiles_per_warp": tiles, "cga_layout": cluster}]
 
 
 def mfma_operand(draw: random.Random) -> Pair:

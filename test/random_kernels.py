@@ -564,9 +564,7 @@ class Drawer:
     def _fma(self, dtype, depth):
         a, b, c = self.data(dtype, depth), self.operand(dtype, depth), self.operand(dtype, depth)
         return Node(
-            f"lego.fma({a.text}, {b.text}, {c.text})",
-            dtype,
-            lambda r: fused(a.value(r), b.value(r), c.value(r), dtype),
+            f"lego.fma({a.text}, {b.text}, {c.text})", dtype, lambda r: fused(a.value(r), b.value(r), c.value(r), dtype)
         )
 
     def _through_f8(self, dtype, depth):

@@ -571,10 +571,7 @@ class Drawer:
         store = self.store(0)
         first = store if self.rng.random() < 0.5 else self.scoped(depth - 1, 1)
         second = self.store(0) if self.rng.random() < 0.5 else self.scoped(depth - 1, 1)
-        return [
-            Step(f"with lego.when({condition.text}):", run, first),
-            Step("with lego.otherwise():", other, second),
-        ]
+        return [Step(f"with lego.when({condition.text}):", run, first), Step("with lego.otherwise():", other, second)]
 
     def _looped(self, head, name: str, begin, end, stride: int, most: int, depth: int) -> list[Step]:
         def run(step, env, memory):

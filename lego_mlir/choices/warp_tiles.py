@@ -70,11 +70,7 @@ LEAST_DEPTH: Final = 512
 MOST_PARTS: Final = 64
 CLOSE: Final = 1.02
 """Fewer parts need less memory, and the model is less precise than this."""
-NARROW: Final = (
-    ProductTile(16, 64, 64, (1, 4)),
-    ProductTile(64, 64, 32, (2, 2)),
-    ProductTile(128, 128, 32, (2, 4)),
-)
+NARROW: Final = (ProductTile(16, 64, 64, (1, 4)), ProductTile(64, 64, 32, (2, 2)), ProductTile(128, 128, 32, (2, 4)))
 """Tiles whose threads copy: for few rows, for few tiles, and others."""
 
 

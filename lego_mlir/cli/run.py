@@ -356,11 +356,7 @@ def _emulator(args: argparse.Namespace) -> PtxRun | None:
     from lego_mlir.interp.ptx import PtxRun
 
     return PtxRun(
-        args.target or "sm_80",
-        args.transform,
-        options.parameters_of(args),
-        options.cache_of(args),
-        args.seed or 0,
+        args.target or "sm_80", args.transform, options.parameters_of(args), options.cache_of(args), args.seed or 0
     )
 
 

@@ -14,12 +14,7 @@ import numpy as np
 
 from lego_mlir.engine.conversion_bounds import conversion_bounds
 from lego_mlir.engine.operand_places import ordered_operands, places_of_operands
-from lego_mlir.engine.operation_costs import (
-    IMPOSSIBLE,
-    converted_bounds,
-    converted_slots,
-    operation_slots,
-)
+from lego_mlir.engine.operation_costs import IMPOSSIBLE, converted_bounds, converted_slots, operation_slots
 from lego_mlir.engine.shared_placements import is_shared
 from lego_mlir.engine.tile_graph import (
     RELABELS,

@@ -17,18 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lego_mlir.expr.integer_operations import End, Interval, product
-from lego_mlir.expr.nodes import (
-    BitAnd,
-    BitOr,
-    BitXor,
-    FloorDiv,
-    FloorMod,
-    Larger,
-    Select,
-    Size,
-    Smaller,
-    Table,
-)
+from lego_mlir.expr.nodes import BitAnd, BitOr, BitXor, FloorDiv, FloorMod, Larger, Select, Size, Smaller, Table
 from lego_mlir.expr.poly import ONE, PRODUCT, SYMBOL, ZERO, Atom, Monomial, Poly, number
 from lego_mlir.expr.samples import POINTS, Samples
 from lego_mlir.expr.terms import Terms

@@ -18,8 +18,9 @@ Proved(by='intervals')
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import sympy
 
@@ -38,6 +39,11 @@ from lego_mlir.expr.verdict import Proved, Refuted, Unknown, Verdict
 
 if TYPE_CHECKING:
     from lego_mlir.expr.ranges import Ranges
+
+LEAST: Final = 1
+"""The sample point at which symbols have the least values of their ranges."""
+LAST_FOUND: Final[deque[dict[Symbol, int]]] = deque(maxlen=16)
+"""The last counter-examples that Z3 found."""
 
 
 def prove(condition: Cond, ranges: Ranges, *, timeout_ms: int = 200) -> Verdict:
@@ -86,12 +92,16 @@ def _prove(context: Context, claim: Cond, timeout_ms: int, more: range = range(0
         if tried is not None:
             return tried
         found = _sampled_counter_example(context, claim, truth, more) or _first_counter_example(context, claim, more)
+    if found is None and more:
+        found = _known_counter_example(context, claim)
     if found is None:
         from lego_mlir.expr.solver import solve
 
         answer = solve(claim, context.ranges, timeout_ms)
         if answer.proved:
             return Proved("z3")
+        if answer.values is not None:
+            LAST_FOUND.append(answer.values)
         found, reason = answer.values, answer.reason
         if found is None or not _fails(claim, found, context.ranges):
             return Unknown(reason or "z3 gave values that do not refute the claim when evaluated")
@@ -203,6 +213,20 @@ def _first_counter_example(context: Context, claim: Cond, points: range) -> dict
     symbols = involved(claim, context.ranges) if bounds else set()
     for point in points if bounds else ():
         values = {s: context.facts.samples.value(context.terms.read(bounds.get(s, s)), point) for s in symbols}
+        if None not in values.values() and _fails(claim, values, context.ranges):  # type: ignore[arg-type]
+            return values  # type: ignore[return-value]  # checked just now
+    return None
+
+
+def _known_counter_example(context: Context, claim: Cond) -> dict[Symbol, int] | None:
+    """Values that Z3 found for another claim and that make this one false too; further symbols are at their least.
+
+    Claims about the rows of a tile differ by a constant and by what was loaded for each. Z3 would refute this one, too,
+    by values of its own, so that only `holds` may take these.
+    """
+    symbols, samples, read = involved(claim, context.ranges), context.facts.samples, context.terms.read
+    for known in reversed(tuple(LAST_FOUND)):
+        values = {s: known[s] if s in known else samples.value(read(s), LEAST) for s in symbols}
         if None not in values.values() and _fails(claim, values, context.ranges):  # type: ignore[arg-type]
             return values  # type: ignore[return-value]  # checked just now
     return None

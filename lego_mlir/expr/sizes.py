@@ -164,11 +164,7 @@ def _expression(formula: SizeFormula | int) -> Expr:
 
 
 def size(
-    name: str,
-    min: int = 1,
-    max: int | Index | None = None,
-    multiple_of: int = 1,
-    equals: Index | None = None,
+    name: str, min: int = 1, max: int | Index | None = None, multiple_of: int = 1, equals: Index | None = None
 ) -> Index:
     """A size known only at run time, with the facts known at compile time; a kernel argument in generated code.
 

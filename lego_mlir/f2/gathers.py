@@ -191,11 +191,7 @@ def _place(source: LinearLayout, target: LinearLayout, axis: str, local: bool) -
     own = source.columns_of("warp") if local else (0,) * len(warps)
     if len(own) != len(warps):
         return None
-    wanted = [
-        *others.columns_of("register", "lane"),
-        *(a ^ b for a, b in zip(warps, own, strict=True)),
-        *along.columns,
-    ]
+    wanted = [*others.columns_of("register", "lane"), *(a ^ b for a, b in zip(warps, own, strict=True)), *along.columns]
     found = solve(source.columns_of("register", "lane") if local else source.columns_of(*PLACES), wanted)
     columns = [x for x in found if x is not None]
     if len(columns) < len(wanted):

@@ -21,14 +21,6 @@ from lego_mlir.formats.catalog import FORMATS, CatalogEntry, format_named, stora
 from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import StoredField, stored
 
-__all__ = [
-    "FORMATS",
-    "CatalogEntry",
-    "StorageFormat",
-    "StoredField",
-    "format_named",
-    "storage",
-    "stored",
-]
+__all__ = ["FORMATS", "CatalogEntry", "StorageFormat", "StoredField", "format_named", "storage", "stored"]
 
 _CATALOGUE = (_block_records, _kv_caches, _packed_weights, _weights)  # importing a module registers its formats

@@ -32,11 +32,7 @@ Given = str | StorageFormat | Layout
 
 
 def convert(
-    value: AnyArray,
-    to: AnyArray = None,
-    source: Given | None = None,
-    in_place: bool = False,
-    **sizes: SizeLike,
+    value: AnyArray, to: AnyArray = None, source: Given | None = None, in_place: bool = False, **sizes: SizeLike
 ) -> AnyArray:
     """`value`, an array or the buffers of a format by name, of the format `source`, in the format `to`.
 

@@ -2,7 +2,8 @@
 
 Who arrives releases a clock, which the barrier joins with those of the others; who waits for the phase acquires all.
 
-    PhaseBarrier     that alone: the barrier of a cluster
+    PhaseBarrier     that alone
+    ClusterBarrier   knows warps: all of a cluster's arrive, and each waits before it arrives again
     NamedBarrier     counts threads, in whole warps: those of a block that have numbers
     MemoryBarrier    counts arrivals, and what asynchronous units bring: mbarrier
 
@@ -17,7 +18,7 @@ phase has the other one.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,43 @@ class PhaseBarrier:
         """The next phase begins."""
         self.phase += 1
         self.done, self.joint = self.joint, None
+
+
+@dataclass(eq=False, slots=True)
+class ClusterBarrier(PhaseBarrier):
+    """The warps that arrived, and for those that have not waited since, in which phase."""
+
+    arrived: set[int] = field(default_factory=set)
+    owes: dict[int, int] = field(default_factory=dict)
+
+    def add(self, clocks: VectorClocks, warps: IntArray, *, releases: bool = True) -> bool:
+        """These warps arrive; False if one of them has not waited since it arrived last."""
+        numbers, joint = set(warps.tolist()), clocks.release(warps)
+        waited = self.owes.keys().isdisjoint(numbers)
+        self.learn(joint if releases else None)
+        self.arrived |= numbers
+        self.owes |= dict.fromkeys(numbers, self.phase)
+        return waited
+
+    def advance(self, expected: Collection[int]) -> bool:
+        """End the phase if all the warps that are expected have arrived."""
+        if not self.arrived or not self.arrived.issuperset(expected):
+            return False
+        self.end_phase()
+        self.arrived = set()
+        return True
+
+    def is_open(self, warps: IntArray) -> bool | None:
+        """Whether these warps have to wait; None if one has not arrived."""
+        phases = {self.owes.get(warp) for warp in warps.tolist()}
+        return None if None in phases else self.phase in phases
+
+    def leave(self, clocks: VectorClocks, warps: IntArray) -> None:
+        """The phase of these warps is over, and they have waited for it."""
+        for warp in warps.tolist():
+            del self.owes[warp]
+        if self.done is not None:
+            clocks.acquire(warps, self.done)
 
 
 @dataclass(eq=False, slots=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lego_mlir.interp.barrier_phases import PhaseBarrier
+from lego_mlir.interp.barrier_phases import ClusterBarrier
 from lego_mlir.interp.geometry import Dim3, coordinates
 from lego_mlir.interp.memory import DeviceBuffer, Space
 from lego_mlir.interp.report import Kind, SourceLocation
@@ -30,13 +30,6 @@ from lego_mlir.interp.shared_shadow import UNITS
 if TYPE_CHECKING:
     from lego_mlir.interp.machine import Machine
     from lego_mlir.interp.values import Array
-
-
-@dataclass(eq=False, slots=True)
-class ClusterMeeting(PhaseBarrier):
-    """The barrier of a cluster, with the ranks of the blocks that arrived and wait."""
-
-    arrived: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +47,7 @@ class ClusterBlocks:
     ids: Array
     grid: Dim3
     machines: list[Machine] = field(default_factory=list)
-    barrier: ClusterMeeting = field(default_factory=ClusterMeeting)
+    barrier: ClusterBarrier = field(default_factory=ClusterBarrier)
     ended: dict[int, Array] = field(default_factory=dict)  # what the warps of a block knew when it ended
     arrivals: dict[tuple[int, int], RemoteArrival] = field(default_factory=dict)  # by block and agent
     _buffers: dict[tuple[str, int, int], DeviceBuffer] = field(default_factory=dict)
@@ -178,39 +171,35 @@ def arrive(m: Machine, place: SourceLocation) -> None:
     blocks = m.cluster_blocks
     assert blocks is not None and m.clocks is not None
     _require_all(m, place)
-    barrier = blocks.barrier
-    if m.rank in barrier.arrived:
-        m.faults.add(
-            Kind.BARRIER, "the block arrives at the barrier of its cluster twice without a wait", place,
-            *m.name_lane(0, 0),
-        )  # fmt: skip
     m.forget_tags()
-    barrier.learn(m.clocks.release(np.arange(m.first_warp, m.first_warp + m.warps)))
-    barrier.arrived.add(m.rank)
+    barrier, warps = blocks.barrier, np.arange(m.first_warp, m.first_warp + m.warps)
+    if not barrier.add(m.clocks, warps):
+        text = "the block arrives at the barrier of its cluster twice without a wait"
+        m.faults.add(Kind.BARRIER, text, place, *m.name_lane(0, 0))
+    barrier.advance(range(len(blocks.ids) * m.warps))
 
 
 def wait(m: Machine, place: SourceLocation) -> None:
     """Wait until all blocks of the cluster have arrived."""
     blocks = m.cluster_blocks
-    assert blocks is not None
-    barrier, total = blocks.barrier, len(blocks.ids)
-    phase = barrier.phase
-
-    def complete() -> bool:
-        if barrier.phase == phase and len(barrier.arrived) == total:
-            barrier.arrived = set()
-            barrier.end_phase()
-        return barrier.phase != phase
+    assert blocks is not None and m.clocks is not None
+    barrier, warps = blocks.barrier, np.arange(m.first_warp, m.first_warp + m.warps)
+    if barrier.is_open(warps) is None:
+        text = "the block waits at the barrier of its cluster without having arrived"
+        m.faults.add(Kind.BARRIER, text, place, *m.name_lane(0, 0))
+        return
 
     def reason() -> str:
-        missing = [blocks.place_of(rank) for rank in range(total) if rank not in barrier.arrived]
+        here = [warp // m.warps for warp in barrier.arrived]
+        missing = [blocks.place_of(rank) for rank in range(len(blocks.ids)) if rank not in here]
         ended = [blocks.place_of(rank) for rank in blocks.ended]
         after = f"; {_listed(ended)} ended without it" if ended else ""
         return f"{_listed(missing)} did not arrive at the barrier of the cluster{after}"
 
-    if not complete():
-        m.wait_for(Waiting(complete, place, reason, 0))
-    m.acquire(barrier.done, m.active())
+    if barrier.is_open(warps):
+        m.wait_for(Waiting(lambda: not barrier.is_open(warps), place, reason, 0))
+    m.forget_tags()
+    barrier.leave(m.clocks, warps)
 
 
 def _listed(places: Sequence[Dim3]) -> str:

@@ -79,8 +79,7 @@ def _first(search: Callable[[T], Refuted | None], work: Sequence[T]) -> Refuted 
 def out_of_range(index: tuple[int, ...], position: int, elements: int) -> Refuted:
     """The refutation by an index whose position is outside 0..elements-1."""
     return Refuted(
-        {"index": index, "position": position},
-        f"apply maps {show(index)} to {position}, outside 0..{elements - 1}",
+        {"index": index, "position": position}, f"apply maps {show(index)} to {position}, outside 0..{elements - 1}"
     )
 
 

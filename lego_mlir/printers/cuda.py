@@ -186,12 +186,7 @@ def table_definition(name: str, entries: Sequence[int]) -> str:
 
 
 def function(
-    name: str,
-    parameters: Sequence[IndexLike],
-    expr: IndexLike,
-    printer: CudaPrinter,
-    *,
-    suffix: str = "",
+    name: str, parameters: Sequence[IndexLike], expr: IndexLike, printer: CudaPrinter, *, suffix: str = ""
 ) -> str:
     """A function that computes one expression of its parameters, with shared subexpressions named.
 

@@ -169,11 +169,7 @@ def chosen_sizes(kernel: Kernel, value: int | None) -> dict[str, int] | None:
 
 
 def launched(
-    kernel: Kernel,
-    sizes: Mapping[str, int],
-    seed: int = 0,
-    watch: RunWatch | None = None,
-    module: str | None = None,
+    kernel: Kernel, sizes: Mapping[str, int], seed: int = 0, watch: RunWatch | None = None, module: str | None = None
 ) -> Launch | None:
     """A run in the interpreter; None if the kernel does not run at these sizes. `module` replaces the emitted one."""
     from lego_mlir import interp

@@ -31,18 +31,7 @@ from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.verdict import Proved, Unknown, Verdict
 from lego_mlir.proofs.collisions import grid
-from lego_mlir.proofs.footprints import (
-    Commit,
-    Copies,
-    Footprint,
-    Fork,
-    Node,
-    Rounds,
-    Stretch,
-    Sync,
-    Wait,
-    waits_in,
-)
+from lego_mlir.proofs.footprints import Commit, Copies, Footprint, Fork, Node, Rounds, Stretch, Sync, Wait, waits_in
 from lego_mlir.proofs.kernel_model import KernelModel
 from lego_mlir.proofs.races import OF_PEERS
 from lego_mlir.tracing.trace.trace import Buffer

@@ -141,11 +141,7 @@ class Phases:
         return Passage(head, tail, body.clear or not loop.runs, body.fenced if loop.runs else 1)
 
     def _meet(
-        self,
-        tail: Iterable[Edge],
-        head: Sequence[Edge],
-        common: frozenset[Symbol],
-        step: Symbol | None = None,
+        self, tail: Iterable[Edge], head: Sequence[Edge], common: frozenset[Symbol], step: Symbol | None = None
     ) -> None:
         for one in tail:
             for other in head:

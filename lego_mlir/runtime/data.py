@@ -329,11 +329,7 @@ def expected(
             f"kernel {kernel.name} has no reference to compare with; give it one: @{kernel.name}.reference above a "
             "NumPy function of its parameters"
         )
-    known = {
-        **sizes,
-        **kernel.arguments_fixed,
-        **{name: _exact(value, precision) for name, value in arguments.items()},
-    }
+    known = {**sizes, **kernel.arguments_fixed, **{name: _exact(value, precision) for name, value in arguments.items()}}
     result = kernel.expected(**{name: known[name] for name in inspect.signature(kernel.expected).parameters})
     written = [parameter for parameter in kernel.params if parameter.written]
     results = result if isinstance(result, tuple) else (result,)

@@ -30,17 +30,7 @@ from lego_mlir.structured.lower import Update, lower
 from lego_mlir.structured.paper import loops, statements
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.structures import STORED
-from lego_mlir.structured.syntax import (
-    Binary,
-    Call,
-    Expression,
-    LLError,
-    Name,
-    Negated,
-    Number,
-    Program,
-    Transpose,
-)
+from lego_mlir.structured.syntax import Binary, Call, Expression, LLError, Name, Negated, Number, Program, Transpose
 
 ONCE = "each stored element is computed once"
 READS = "all reads are of stored elements"

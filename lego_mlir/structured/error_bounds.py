@@ -25,16 +25,7 @@ from lego_mlir.errors import UsageError
 from lego_mlir.runtime.tolerance import bound_of
 from lego_mlir.structured import reference
 from lego_mlir.structured.lower import Factorise, Solve, Step, Term, Update, buffer_name, lower
-from lego_mlir.structured.syntax import (
-    Binary,
-    Call,
-    Expression,
-    Negated,
-    Number,
-    Program,
-    Transpose,
-    operands_of,
-)
+from lego_mlir.structured.syntax import Binary, Call, Expression, Negated, Number, Program, Transpose, operands_of
 from lego_mlir.tracing.checks.roundings import UNIT, Roundings
 
 PROBES: Final = 16

@@ -300,6 +300,8 @@ class HostFunction:
                     self._place_loop(operation)
                 case "scf.if":
                     self._place_branch(operation)
+                case "scf.while":
+                    self._place_while(operation)
                 case _:
                     raise ModuleError(f"{operation.location}: a barrier inside {operation.name} has no form on a CPU")
         self._place_run(together)
@@ -357,14 +359,39 @@ class HostFunction:
                     self._place_region(old.blocks[0], marks)
         branch.erase()
 
-    def _place_region(self, old: Block, marks: Sequence[Value]) -> None:
+    def _place_while(self, loop: Op) -> None:
+        """The first thread's condition decides: without a deadlock on a GPU it is that of all."""
+        before, after = (region.blocks[0] for region in loop.regions)
+        carried, marks = self._marks(before.arguments), self._marks(loop.results)
+        self._keep(carried, list(loop.operands))
+        for old, new in zip(
+            (*before.arguments, *after.arguments, *loop.results), (*carried, *marks, *marks), strict=True
+        ):
+            old.replace_all_uses_with(new)
+        made = self.ir.Operation.create("scf.while", regions=2)
+        first, body = (region.blocks.append() for region in made.regions)
+        with self.ir.InsertionPoint(first):
+            (again,) = self._place_region(before, marks)
+            if again not in self.slots:
+                self._store_where_computed(again)
+            self.ir.Operation.create("scf.condition", operands=[self._of_first_thread(again)])
+        with self.ir.InsertionPoint(body):
+            self.ir.Operation.create("scf.yield")
+        with self.ir.InsertionPoint.at_block_terminator(body):
+            self._place_region(after, carried)
+        loop.erase()
+
+    def _place_region(self, old: Block, marks: Sequence[Value]) -> list[Value]:
+        """Place a region and keep what it yields; what its terminator takes before that."""
         *operations, terminator = [op.operation for op in old.operations]
         self._place(operations)
         yielded = list(terminator.operands)  # after placing: results of loops and branches inside became marks
-        kept = [(mark, value) for mark, value in zip(marks, yielded, strict=True) if mark != value]
+        others = len(yielded) - len(marks)
+        kept = [(mark, value) for mark, value in zip(marks, yielded[others:], strict=True) if mark != value]
         # a swap of two carried values: all are read before one is written, since loads go to the head of a run
         self._keep([mark for mark, _ in kept], [value for _, value in kept])
         terminator.erase()
+        return yielded[:others]
 
     def _uniform(self, value: Value, around: Op) -> Value:
         """A value that all threads of a block have in common, at the insertion point, outside of the runs."""
@@ -388,7 +415,14 @@ class HostFunction:
         """What all threads load from one place: without a race that is one value, which the first thread keeps."""
         for operand in load.operands[1:]:
             self._uniform(operand, around)
-        self._store_after(load, value, next(r for r in self.runs if ancestor_in(load, r.body) is not None))
+        self._store_where_computed(value)
+        return self._of_first_thread(value)
+
+    def _store_where_computed(self, value: Value) -> None:
+        source = producer(value)
+        self._store_after(source, value, next(r for r in self.runs if ancestor_in(source, r.body) is not None))
+
+    def _of_first_thread(self, value: Value) -> Value:
         return self.ir.Operation.create("memref.load", [value.type], [self.slots[value], self._constant(0)]).results[0]
 
     def _store_after(self, source: Op, value: Value, home: Run) -> None:

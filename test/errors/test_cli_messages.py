@@ -57,10 +57,7 @@ SPECS = {
         r"spec.py:6: a second kernel named k replaces the one at .*spec.py:3; give one of them another name",
     ),
     "no kernel": ("x = 1\n", r"this spec has no kernel; decorate a function with @lego.kernel\(grid=..., block=...\)"),
-    "sigma": (
-        "from lego_mlir import RegP\nr = RegP([4, 6], [0, 1])\n",
-        r"spec.py:2: .*1-based",
-    ),
+    "sigma": ("from lego_mlir import RegP\nr = RegP([4, 6], [0, 1])\n", r"spec.py:2: .*1-based"),
     "refuted": (
         "import lego_mlir as lego\n"
         "from lego_mlir import GenP, f32\n"

@@ -40,12 +40,7 @@ ARCHIVE = "kernels.tar.gz"
 GUARD, POISON = 256, 0xA5  # bytes on each side of an array; what memory holds before the launch
 WORDS = {"f16": "u2", "bf16": "u2", "f32": "u4", "f64": "u8", "i8": "u1", "i32": "u4", "i64": "u8"}
 NUMBERS = {"f16": "f2", "f32": "f4", "f64": "f8", "i8": "i1", "i32": "i4", "i64": "i8"}
-TOOLS = {
-    "memcheck": ["--leak-check", "no"],
-    "racecheck": [],
-    "initcheck": [],
-    "synccheck": [],
-}
+TOOLS = {"memcheck": ["--leak-check", "no"], "racecheck": [], "initcheck": [], "synccheck": []}
 SANITIZED = 100  # random kernels under memcheck, which makes each launch slow
 ERRORS = re.compile(r"ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard")
 

@@ -285,12 +285,7 @@ def test_programs_without_layouts_compute_what_numpy_does(warp_bits):
         outputs = [np.zeros_like(a, order="C") for _, a in program.outputs]
         threads = 1 << (LANE_BITS + warp_bits)
         report = interp.launch(
-            compiled,
-            program.name,
-            grid=1,
-            block=(16, threads // 16, 1),
-            args=[*program.inputs, *outputs],
-            counts=False,
+            compiled, program.name, grid=1, block=(16, threads // 16, 1), args=[*program.inputs, *outputs], counts=False
         )
         assert report.clean, (program.name, report)
         for (name, a), b in zip(program.outputs, outputs, strict=True):

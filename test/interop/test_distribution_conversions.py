@@ -91,12 +91,7 @@ def test_every_device_holds_what_jax_gives_it():
     for shape, spec in (
         ((8, 6), P(("x", "y"), None)),
         ((8, 6), P("y", None)),
-        (
-            (16, 4),
-            P(
-                ("y", "x"),
-            ),
-        ),
+        ((16, 4), P(("y", "x"))),
         ((4, 8), P("x", "y")),
     ):
         sharding = NamedSharding(mesh, spec)

@@ -112,11 +112,7 @@ def test_bitsandbytes_packs_codes_so():
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "options"),
-    [
-        ("hf.linear", "vllm.marlin", {}),
-        ("hf.linear", "hf.linear", {"dtype": "bf16"}),
-    ],
+    ("source", "target", "options"), [("hf.linear", "vllm.marlin", {}), ("hf.linear", "hf.linear", {"dtype": "bf16"})]
 )
 def test_tensors_of_torch_are_converted_by_kernels(source, target, options):
     """The kernels of a device, here on the processor, through views of PyTorch's tensors."""

@@ -221,8 +221,11 @@ def has_tiles(layout):
     return "tile_by" in repr(layout)
 
 
-def require_sized(layout, values):
-    """Raise AssertionError where `subs` and the values in the symbolic expressions differ."""
+@settings(max_examples=1500)
+@given(sized())
+def test_substitution_commutes_with_every_operation(drawn):
+    """`subs` gives the layout that the values in the symbolic expressions give."""
+    layout, values = drawn
     fixed = layout.subs(**values)
     dims = tuple(int(evaluate(as_expr(n), values)) for n in layout.dims())
     assert fixed.dims() == dims
@@ -242,16 +245,3 @@ def require_sized(layout, values):
     assert int(evaluate(as_expr(layout.numel()), values)) == fixed.numel() == named.sum()
     for i, back in zip(inside, layout.inv(index_symbol("p")), strict=True):
         assert np.array_equal(np.broadcast_to(evaluate(as_expr(back), {"p": position, **values}), i.shape), i)
-
-
-@settings(max_examples=80)
-@given(sized())
-def test_substitution_commutes_with_every_operation(drawn):
-    require_sized(*drawn)
-
-
-@pytest.mark.long
-@settings(max_examples=1500)
-@given(sized())
-def test_substitution_commutes_with_every_operation_at_length(drawn):
-    require_sized(*drawn)

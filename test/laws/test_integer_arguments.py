@@ -133,10 +133,7 @@ def test_arrays_beside_a_colon():
         (lambda: GroupBy([10**5000]), "at most 256 bits"),
         (lambda: Row(8).tile_by([10**5000], [2]), "at most 256 bits"),
         (lambda: Strided([4], [10**5000]), "at most 256 bits"),
-        (
-            lambda: lego.f2.LinearLayout({"i": [10**5000]}, {"o": 8}),
-            "basis 0 of i has at most 256 bits",
-        ),
+        (lambda: lego.f2.LinearLayout({"i": [10**5000]}, {"o": 8}), "basis 0 of i has at most 256 bits"),
         (lambda: lego.f2.LinearLayout({"i": [1]}, {"o": 2**5000}), "at most 256 bits, got an int of 5001"),
         (lambda: lego.f2.SwizzledShared(10**5000, 1, 1, [1, 0]), "SwizzledShared: vec has at most 256 bits"),
         (lambda: lego.kernel(grid=10**5000, block=1)(empty), "grid x has 16610 bits, more than any launch"),

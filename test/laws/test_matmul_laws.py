@@ -55,7 +55,10 @@ def problems(draw):
     return sizes, options, draw(st.integers(2, min(steps + 1, 6)))
 
 
-def holds(problem):
+@pytest.mark.examples(33)
+@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(problems())
+def test_every_product(problem):
     sizes, options, stages = problem
     tiling = options["tiling"]
     assume(all(side * tiling.k % (8 * tiling.threads) == 0 for side in (tiling.m, tiling.n)))
@@ -65,16 +68,3 @@ def holds(problem):
         check(kernel, "ldmatrix_mma.mlir", *sizes)
     else:
         check(kernel, "matmul_sm80.mlir", *sizes, stages=stages)
-
-
-@settings(max_examples=12, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(problems())
-def test_every_product(problem):
-    holds(problem)
-
-
-@pytest.mark.long
-@settings(max_examples=400, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
-@given(problems())
-def test_every_product_at_length(problem):
-    holds(problem)

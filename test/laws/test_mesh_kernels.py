@@ -117,20 +117,11 @@ def test_compiled_kernels():
     require_moved(*PAIRS[2], through_peers, emulated, i16)
 
 
-@settings(max_examples=4)
-@given(moves())
-def test_random_pairs(move):
-    require_moved_by_kernels(*move)
-
-
-@pytest.mark.long
+@pytest.mark.examples(100)
 @settings(max_examples=400)
 @given(moves())
-def test_many_random_pairs(move):
-    require_moved_by_kernels(*move)
-
-
-def require_moved_by_kernels(source, target):
+def test_random_pairs(move):
+    source, target = move
     assume(not any(copy.combined for copy in source.copies))
     require_moved(source, target, through_peers, interpreted, f32)
     require_moved(source, target, exchanged, interpreted, i16)

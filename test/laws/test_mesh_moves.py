@@ -18,16 +18,9 @@ from lego_mlir.mesh.products import grids
 from lego_mlir.mesh.strips import SumRing, ring_of, strips_of
 
 
-@settings(max_examples=200)
-@given(moves())
-def test_every_element_arrives(move):
-    require_moved(*move)
-
-
-@pytest.mark.long
 @settings(max_examples=10_000)
 @given(moves())
-def test_every_element_of_many_pairs_arrives(move):
+def test_every_element_arrives(move):
     require_moved(*move)
 
 
@@ -130,20 +123,11 @@ def matrices(draw, shape, ranks):
     return Sharded(shape, {"p": p, "q": ranks // p}, axes, {}, draw(st.sampled_from("CF")))
 
 
-@settings(max_examples=15)
-@given(products())
-def test_products_are_those_of_the_whole_matrices(given):
-    require_product(*given)
-
-
-@pytest.mark.long
+@pytest.mark.examples(20)
 @settings(max_examples=300)
 @given(products())
-def test_many_products_are_those_of_the_whole_matrices(given):
-    require_product(*given)
-
-
-def require_product(a, b, c):
+def test_products_are_those_of_the_whole_matrices(drawn):
+    a, b, c = drawn
     left, right = (np.arange(prod(d.shape)).reshape(d.shape) * step - 5 for d, step in ((a, 3), (b, 2)))
     plan = lego.mesh.plan_product(a, b, c)
     for found, wanted in zip(plan.multiply(held(a, left), held(b, right)), held(c, left @ right), strict=True):

@@ -39,7 +39,7 @@ PRODUCTS = {
         (b, FloorDiv(FloorDiv(x, a), b) - FloorDiv(x, a * b)),
     ],
     "remainder of a remainder": [
-        (d, FloorDiv(y + c * x, d) - FloorDiv(y + c * FloorMod(x, b), d) - k * FloorDiv(x, b)),
+        (d, FloorDiv(y + c * x, d) - FloorDiv(y + c * FloorMod(x, b), d) - k * FloorDiv(x, b))
     ],
     "common factor of a remainder": [
         (g, b),
@@ -161,10 +161,7 @@ def outcome(expr, values):
 @pytest.mark.parametrize("shift", range(7))
 @pytest.mark.parametrize(
     "identity",
-    [
-        lambda n, p: (nodes.BitAnd(x, 2**n - 1), FloorMod(x, p)),
-        lambda n, p: (nodes.ShiftRight(x, n), FloorDiv(x, p)),
-    ],
+    [lambda n, p: (nodes.BitAnd(x, 2**n - 1), FloorMod(x, p)), lambda n, p: (nodes.ShiftRight(x, n), FloorDiv(x, p))],
     ids=["mask is remainder", "shift is quotient"],
 )
 def test_what_reading_takes_for_granted_holds(identity, shift):

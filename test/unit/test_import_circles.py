@@ -23,10 +23,7 @@ CLOSING = {
     ("lego_mlir.tracing.words.tensor", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
     ("lego_mlir.tracing.words.atomics", "lego_mlir.tracing.spread.indexed_accesses"): "an index may be a tile",
     ("lego_mlir.expr.sizes", "lego_mlir.expr.intervals"): "a size equal to other sizes has their bounds",
-    (
-        "lego_mlir.expr.solver",
-        "lego_mlir.expr.intervals",
-    ): "operations that Z3 lacks are bounded",
+    ("lego_mlir.expr.solver", "lego_mlir.expr.intervals"): "operations that Z3 lacks are bounded",
     ("lego_mlir.layout.base", "lego_mlir.layout.equivalence"): CREATES,
     ("lego_mlir.layout.base", "lego_mlir.layout.group"): CREATES,
     ("lego_mlir.layout.base", "lego_mlir.layout.notation"): "the text of a layout depends on its kind",

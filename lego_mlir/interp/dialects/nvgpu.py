@@ -19,14 +19,7 @@ from lego_mlir.interp.dialects.gpu import active_by_warp, by_warp, from_warp
 from lego_mlir.interp.dialects.vector import wide
 from lego_mlir.interp.machine import Machine
 from lego_mlir.interp.memory import MemRef, Touch
-from lego_mlir.interp.mma_fragments import (
-    ascending,
-    kept_columns,
-    left_places,
-    right_places,
-    spread_out,
-    sum_places,
-)
+from lego_mlir.interp.mma_fragments import ascending, kept_columns, left_places, right_places, spread_out, sum_places
 from lego_mlir.interp.program import Operation, Step, implements
 from lego_mlir.interp.report import Kind, SourceLocation
 from lego_mlir.interp.values import Array

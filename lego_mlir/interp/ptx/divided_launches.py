@@ -75,14 +75,16 @@ class BufferAccesses:
         shadow = memory.shadow
         assert shadow is not None
         first, end = _granules(buffer, shadow.granule)
-        owner, reader = shadow.writes[BLOCK, first:end], shadow.reads[BLOCK, first:end]
+        owner = shadow.writes[BLOCK, first:end]
+        reader, lines = (shadow.reads[field].reshape(shadow.ranks, -1)[:, first:end] for field in (BLOCK, LINE))
         written = np.flatnonzero((owner > 0) & blocks[owner - 1])
         one = (reader > 0) & (reader != SEVERAL)
-        read = np.flatnonzero((one & blocks[np.where(one, reader - 1, 0)]) | (reader == SEVERAL))
+        reads = (one & blocks[np.where(one, reader - 1, 0)]) | (reader == SEVERAL)
+        read = np.flatnonzero(reads.any(axis=0))
         words = memory.arena[first * shadow.granule : end * shadow.granule].reshape(-1, shadow.granule)
         return cls(
             written, words[written], shadow.writes[LINE, first + written], owner[written] - 1, read,
-            shadow.reads[LINE, first + read],
+            lines[reads.argmax(axis=0)[read], read],
         )  # fmt: skip
 
 

@@ -3,11 +3,13 @@
 An access is that of a *block*, an *agent* (`shared_shadow`: a warp of it), and the agent's clock. Two accesses of one
 granule, one of them a write, conflict where
 
-- their blocks differ, and nothing orders them (`device_order`); or
-- their warps differ, and the later warp does not know of the earlier one's clock: no barrier of the block is between.
+- their clusters differ, and nothing orders them (`device_order`); or
+- their warps differ, and the later warp does not know of the earlier one's clock: no barrier of the block, or of the
+  cluster, is between.
 
-A granule remembers one read. Reads by several blocks are kept as such where nothing in the kernel orders blocks; among
-the warps of a block, the last is kept, so a write that races with an earlier read only is missed.
+A granule remembers one read for each rank in a cluster. Reads by several blocks of a rank are kept as such where
+nothing in the kernel orders clusters; among the warps of a block, the last is kept, so a write that races with an
+earlier read only is missed.
 """
 
 from __future__ import annotations
@@ -51,14 +53,33 @@ class GlobalConflict:
 
 
 class GlobalShadow:
-    """The accesses to a launch's global memory of `nbytes`, in granules of 1, 2 or 4 bytes."""
+    """The accesses to a launch's global memory of `nbytes`, in granules of 1, 2 or 4 bytes.
 
-    def __init__(self, nbytes: int, granule: int) -> None:
-        count = nbytes // granule + 1
+    `clusters` has a row of block numbers, by rank, for each cluster of more than one block. The reads of one rank
+    follow those of the rank before.
+    """
+
+    def __init__(self, nbytes: int, granule: int, clusters: IntArray | None = None) -> None:
+        self.count = nbytes // granule + 1
         self.granule = granule
         self.replicated = False
-        self.writes = np.zeros((4, count), np.int32)  # pages that nothing touches take no memory
-        self.reads = np.zeros((4, count), np.int32)
+        self.first_of_cluster: IntArray | None = None
+        self.ranks = 1
+        if clusters is not None:
+            self.ranks = clusters.shape[1]
+            self.first_of_cluster, self.rank_of_block = np.empty((2, clusters.size), np.int64)
+            self.first_of_cluster[clusters], self.rank_of_block[clusters] = clusters[:, :1], np.arange(self.ranks)
+        self.writes = np.zeros((4, self.count), np.int32)  # pages that nothing touches take no memory
+        self.reads = np.zeros((4, self.count * self.ranks), np.int32)
+
+    def are_near(self, blocks: Array, own: Array) -> Array:
+        """Where accesses of `blocks`, numbered from 1, are of the same clusters as `own`."""
+        same = np.asarray(blocks == own)
+        if self.first_of_cluster is None:
+            return same
+        one = (blocks > 0) & (blocks != SEVERAL)
+        first = self.first_of_cluster[np.where(one, blocks - 1, 0)]
+        return same | one & (first == self.first_of_cluster[own - 1])
 
     def access(
         self,
@@ -75,8 +96,9 @@ class GlobalShadow:
         was there; the others agree with an earlier write.
         """
         found = self._conflict(self.writes, granules, access, knows, changed, written=True)
-        if written and found is None:
-            found = self._conflict(self.reads, granules, access, knows, None, written=False)
+        for rank in range(self.ranks if written else 0):
+            if found is None:
+                found = self._conflict(self.reads, granules + rank * self.count, access, knows, None, written=False)
         if not record:
             return found
         if not written:
@@ -91,13 +113,14 @@ class GlobalShadow:
     ) -> GlobalConflict | None:  # fmt: skip
         block, agent, clock, line = side[:, granules]
         own = access.blocks + 1
-        other = (block > 0) & (block != own)
+        near = self.are_near(block, own)
+        other = (block > 0) & ~near
         if changed is not None:
             other &= changed
         if knows is not None:
             for row in map(int, np.flatnonzero(other)):
                 other[row] = not knows(row, int(block[row]) - 1, int(agent[row]), int(clock[row]))
-        unordered = (block == own) & (agent != access.agents)
+        unordered = near & (agent != access.agents)
         if unordered.any():
             unordered &= clock > access.known[access.warps, agent]
         if changed is not None:
@@ -106,10 +129,14 @@ class GlobalShadow:
         if not clash.any():
             return None
         first = int(np.argmax(clash))
-        return GlobalConflict(first, int(np.count_nonzero(clash)), int(line[first]), written, bool(other[first]))
+        return GlobalConflict(
+            first, int(np.count_nonzero(clash)), int(line[first]), written, bool(block[first] != own[first])
+        )
 
     def _record_read(self, granules: IntArray, access: GlobalRequest, *, several: bool) -> None:
         blocks = access.blocks + 1
+        if self.first_of_cluster is not None:
+            granules = granules + self.rank_of_block[access.blocks] * self.count
         before = self.reads[BLOCK, granules]
         self._put(self.reads, granules, access, blocks)
         if several:

@@ -26,7 +26,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from lego_mlir.aliases import Array
+from lego_mlir.aliases import Array, IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.expr.index import is_masked
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal, refused_cluster
@@ -55,7 +55,7 @@ from lego_mlir.interp.ptx.instructions.mbarriers import expire_waits
 from lego_mlir.interp.ptx.line_mix import InstructionMix
 from lego_mlir.interp.ptx.linking import function_addresses, linked
 from lego_mlir.interp.ptx.liveness import live_before, results
-from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step
+from lego_mlir.interp.ptx.ptx_machine import Dim3, LaunchShape, PtxMachine, SharedArray, Step, block_numbers
 from lego_mlir.interp.ptx.ptx_program import PtxEntry, PtxInstruction, PtxModule
 from lego_mlir.interp.ptx.ptx_reader import plain_variable, read_ptx
 from lego_mlir.interp.ptx.ptx_types import NUMPY, TYPE_NAMES, bits_of_type_name
@@ -123,7 +123,7 @@ def emulate(
         chosen.record(run.recorded(names))
     memory.allocate()
     if chosen.checks.global_races:
-        memory.shadow = GlobalShadow(len(memory.arena), _granule(run.kernel, "global"))
+        memory.shadow = GlobalShadow(len(memory.arena), _granule(run.kernel, "global"), _clusters(run.shape))
         memory.shadow.replicated = chosen.checks.replicated
     if any(map(orders_blocks, run.kernel.instructions)):
         memory.order = DeviceOrder()
@@ -398,6 +398,13 @@ def _blocks_in_order(shape: LaunchShape) -> Array:
             for x0 in range(0, gx, cx):
                 found += [(x0 + x, y0 + y, z0 + z) for z in range(cz) for y in range(cy) for x in range(cx)]
     return np.array(found, np.int64)
+
+
+def _clusters(shape: LaunchShape) -> IntArray | None:
+    """(clusters, ranks): the numbers of the blocks of each cluster of more than one."""
+    if shape.cluster_blocks == 1:
+        return None
+    return block_numbers(_blocks_in_order(shape), shape.grid).reshape(-1, shape.cluster_blocks)
 
 
 def _resident_blocks(shape: LaunchShape, threads: int = RESIDENT_THREADS) -> int:

@@ -86,6 +86,12 @@ class LaunchShape:
         return self.cluster[0] * self.cluster[1] * self.cluster[2]
 
 
+def block_numbers(blocks: Array, grid: Dim3) -> IntArray:
+    """The numbers in the grid of blocks at places (blocks, 3)."""
+    numbers: IntArray = (blocks @ np.array([1, grid[0], grid[0] * grid[1]])).astype(np.int32)
+    return numbers
+
+
 def _rounded_apart(stored: Array, rows: Array) -> bool:
     """Whether rows of f32 or f64 differ by rounding at most, of sums in two orders."""
     return any(_close(stored.view(kind), rows.view(kind)) for kind in ("f4", "f8") if not rows.shape[1] % int(kind[1]))
@@ -133,8 +139,7 @@ class PtxMachine:
         """Make other blocks resident, at their first instruction."""
         shape, self.blocks = self.shape, blocks
         slots, warps = len(blocks), shape.warps
-        gx, gy, _ = shape.grid
-        self.block_numbers = (blocks @ np.array([1, gx, gx * gy])).astype(np.int32)
+        self.block_numbers = block_numbers(blocks, shape.grid)
         self.slot_of_warp = np.repeat(np.arange(slots), warps)
         lanes = np.arange(warps * WARP)
         x, y, _ = shape.block

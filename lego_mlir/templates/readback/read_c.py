@@ -28,11 +28,7 @@ from lego_mlir.aliases import Array
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates.readback.common_rules import FUNCTIONS_READ, called, column, entries, truncated, value_of
 
-LIMITS: Final = {
-    "int": (-(2**31), 2**31 - 1),
-    "unsigned": (0, 2**32 - 1),
-    "long long": (-(2**63), 2**63 - 1),
-}
+LIMITS: Final = {"int": (-(2**31), 2**31 - 1), "unsigned": (0, 2**32 - 1), "long long": (-(2**63), 2**63 - 1)}
 RANKS: Final = ("int", "unsigned", "long long")
 _TOKEN: Final = re.compile(r"\s*(?:(\d+)(u|LL)?|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||[-+*/%<>&|^!?:()\[\],]))")
 # Binary operators by precedence, loosest first (C standard).

@@ -77,11 +77,7 @@ class TileEmitter:
             "vector.transfer_write",
             (value, memref, *self._at(store.at)),
             (),
-            {
-                "in_bounds": "[true, true]",
-                "operandSegmentSizes": "array<i32: 1, 1, 2, 0>",
-                "permutation_map": _ROWS,
-            },
+            {"in_bounds": "[true, true]", "operandSegmentSizes": "array<i32: 1, 1, 2, 0>", "permutation_map": _ROWS},
         )
 
     def piece(self, piece: Piece, operand: Any) -> Any:

@@ -247,10 +247,7 @@ class _Pipelined(Replay):
                 )
             for s, mark in words_in(staged.body, StagedTile):
                 if mark.tensor.name in stored:
-                    raise refused(
-                        s.source,
-                        _ahead_of(mark.tensor, stored[mark.tensor.name]),
-                    )
+                    raise refused(s.source, _ahead_of(mark.tensor, stored[mark.tensor.name]))
 
     def _require_uses(self) -> None:
         inside = {id(s) for loop in self.loops.values() for s in statements_in(loop.body)}

@@ -455,15 +455,7 @@ def load(
         assert isinstance(view, View)
         return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), count)
 
-    return layouts.tile(
-        operation,
-        (),
-        shape,
-        sample,
-        compute,
-        f"load of {name_of(view)}",
-        view.dtype,
-    )
+    return layouts.tile(operation, (), shape, sample, compute, f"load of {name_of(view)}", view.dtype)
 
 
 def full(dtype: DType, shape: Sequence[int], value: Operand) -> OpenTile:

@@ -82,6 +82,8 @@ def copy_async(
             LayoutError,
         )
     tracer.require_common("lego.copy_async", (*(first or ()), *tile.at))
+    if tracer.open_layouts is not None and tracer.open_layouts.is_recording:
+        return  # no tile's layout depends on a copy, and the second run plans it
     if first is not None:
         with _whole_tile(tracer, source, first, tile):
             copy_evenly(tracer, source, first, tile, _appended(tracer))

@@ -9,6 +9,7 @@ import comparison
 import mlir_kernels
 import nw
 import pytest
+import template_rows
 import triton_templates
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -84,7 +85,7 @@ def test_a_product_is_taken_with_its_copy_where_that_is_faster(pages):
 def test_ratios_are_of_the_rivals_times(pages):
     rows = [("rendered", 0.02), ("by hand", 0.021), ("torch", 0.03)]
     measured(pages, "triton_softmax", [{"kernel": k, "columns": 1024, "ms": ms, "config": [2, 4]} for k, ms in rows])
-    triton_templates.softmax_table()
+    template_rows.softmax_table()
     (line,) = lines_of(pages, "| 1024 | 0.0200")
     assert line.endswith("| 1.05 | 1.50 | 2 4 |")
 
@@ -131,13 +132,13 @@ def test_both_ways_of_layer_norm_and_both_masks_of_attention(pages):
         {"kernel": f"{way} {who}", "columns": 1024, "ms": ms}
         for way, who, ms in (("forward", "rendered", 0.1), ("forward", "torch", 0.2), ("backward", "rendered", 0.4))
     ])  # fmt: skip
-    triton_templates.norm_table()
+    template_rows.norm_table()
     assert lines_of(pages, "| forward | 1024 | 0.1000")[0].endswith("|  | 2.00 |  |")
     measured(pages, "triton_attention", [
         {"kernel": "rendered", "positions": 4096, "causal": True, "ms": 0.3},
         {"kernel": "by hand", "positions": 4096, "causal": True, "ms": 0.6},
     ])  # fmt: skip
-    triton_templates.attention_table()
+    template_rows.attention_table()
     assert lines_of(pages, "| causal | 4096 | 0.3000")[0].endswith("| 2.00 |  |  |")
 
 

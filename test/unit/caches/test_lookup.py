@@ -38,10 +38,7 @@ def levels(draw, sector=4):
 def test_every_counter_agrees(hierarchy, sms, data):
     spl = hierarchy[0].sectors
     request = st.tuples(
-        st.integers(0, sms - 1),
-        st.integers(0, 30),
-        st.sets(st.integers(0, spl - 1), min_size=1),
-        st.booleans(),
+        st.integers(0, sms - 1), st.integers(0, 30), st.sets(st.integers(0, spl - 1), min_size=1), st.booleans()
     )
     requests = data.draw(st.lists(request, max_size=80))
     plain, words = Hierarchy(hierarchy, sms, seed=3), lookup.empty(hierarchy, sms, seed=3)

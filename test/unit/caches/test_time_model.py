@@ -16,8 +16,7 @@ BLUR = workloads.stencil(4096, 4096, 9)
 
 
 @pytest.mark.parametrize(
-    ("width", "places", "passes"),
-    [(4, 8, 8), (8, 4, 4), (16, 2, 2), (32, 1.88, 1), (48, 1.93, 1.37)],
+    ("width", "places", "passes"), [(4, 8, 8), (8, 4, 4), (16, 2, 2), (32, 1.88, 1), (48, 1.93, 1.37)]
 )
 def test_conflicts_of_columns(width, places, passes):
     order = schedule.columns(4096, 4096, width=width)

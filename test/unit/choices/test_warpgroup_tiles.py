@@ -93,8 +93,7 @@ def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
 
 
 @pytest.mark.parametrize(
-    ("result", "fused"),
-    [("f32", PLAIN), ("f16", FusedParts(FusedEpilogue(bias="f16"))), ("f32", FusedParts(exact=4))],
+    ("result", "fused"), [("f32", PLAIN), ("f16", FusedParts(FusedEpilogue(bias="f16"))), ("f32", FusedParts(exact=4))]
 )
 def test_long_sums_are_divided_whatever_is_done_with_them(result, fused):
     """A kernel of exactly these sizes, whose blocks of a cluster add parts of K before the epilogue."""

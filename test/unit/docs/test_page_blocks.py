@@ -65,7 +65,7 @@ def expected(order, x):
     y = x.copy()
     y[order] = x
     return y
-""",
+"""
 }
 # Languages that other tests run or parse.
 OTHERS = {

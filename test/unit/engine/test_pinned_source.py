@@ -17,9 +17,7 @@ SHAPE, BLOCK = (8, 128), 128
 def rows(x: lego.Tensor(f32, Row(*SHAPE)), y: lego.Tensor(f32, Row(*SHAPE))):
     tile = lego.load(x, SHAPE)
     e = lego.exp(tile - tile.max(axis=1)[:, None])
-    (e / e.sum(axis=1)[:, None]).store(
-        y,
-    )
+    (e / e.sum(axis=1)[:, None]).store(y)
 
 
 @lego.kernel(grid=1, block=BLOCK)

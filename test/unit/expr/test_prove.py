@@ -1,18 +1,21 @@
 """Verdicts: proved by the cheapest method that can, refuted with values that show it, unknown with the reason."""
 
+from collections import deque
+
 import pytest
 import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_mlir.errors import BudgetError, ExpressionError
+from lego_mlir.expr import prove as prove_module
 from lego_mlir.expr import solver
 from lego_mlir.expr.context import context_of, working_in
 from lego_mlir.expr.evaluate import evaluate
 from lego_mlir.expr.index import index_symbol, minimum, where
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import BitAnd, BitXor, Eq, FloorDiv, FloorMod, Le, Lt, Ne, Select, Size, Smaller, Table
-from lego_mlir.expr.prove import by_enumeration, prove
+from lego_mlir.expr.prove import by_enumeration, holds, prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import forget, simplify
 from lego_mlir.expr.sizes import size
@@ -261,6 +264,26 @@ def test_a_size_that_no_other_bounds_is_refuted_without_z3(monkeypatch):
     with working_in({}) as context:
         read = context.terms.read
         assert context.prover.by_solver(Le, read(stride), read(depth * pitch - pitch)) is None
+
+
+def test_values_that_refuted_one_claim_refute_others_without_z3(monkeypatch):
+    ranges = {i: Range(0, 10**6), j: Range(0, 100), u: Range(0, 10**6)}
+    unlikely = sympy.Not(Eq(i * 3 + j, 123457))
+
+    def claims(offset):
+        return sympy.Or(unlikely, Lt(j + offset, offset)), sympy.Or(unlikely, Lt(j + offset, offset + 100))
+
+    monkeypatch.setattr(prove_module, "LAST_FOUND", deque(maxlen=4))
+    solved, z3 = [], solver.solve
+    monkeypatch.setattr(solver, "solve", lambda claim, *rest: solved.append(claim) or z3(claim, *rest))
+    assert not holds(claims(7)[0], ranges) and claims(7)[0] in solved
+    for offset in range(8, 12):
+        assert not holds(claims(offset)[0], ranges)
+        assert not holds(sympy.Or(claims(offset)[0], Lt(u + offset, offset)), ranges)
+        assert holds(claims(offset)[1], ranges)
+    assert all(claim not in solved for offset in range(8, 12) for claim in claims(offset)[:1])
+    told = prove(claims(8)[0], ranges)
+    assert isinstance(told, Refuted) and claims(8)[0] in solved, "a counter-example that is told is Z3's own"
 
 
 def test_a_claim_is_decided_once_for_the_same_ranges(monkeypatch):

@@ -15,10 +15,7 @@ CONSTANTS = """
     %all = arith.constant -1 : i32
     %zero = arith.constant 0 : i32
 """
-STEPS = {
-    "warp": "\n    nvvm.bar.warp.sync %all : i32",
-    "block": "\n    gpu.barrier",
-}
+STEPS = {"warp": "\n    nvvm.bar.warp.sync %all : i32", "block": "\n    gpu.barrier"}
 
 
 def launch(body, threads=64, blocks=2, **options):

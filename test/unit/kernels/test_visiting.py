@@ -49,10 +49,7 @@ def shares():
     order = schedule.by_length(rows, parts, together=together)
 
     @lego.kernel(grid=BLOCKS, block=32)
-    def shares(
-        count: lego.Tensor(i32, Row(rows, parts)),
-        share: lego.Tensor(i32, Row(BLOCKS)),
-    ):
+    def shares(count: lego.Tensor(i32, Row(rows, parts)), share: lego.Tensor(i32, Row(BLOCKS))):
         with lego.when(lego.thread_id[0] == 0):
             for _, number in in_turns(rows * parts, BLOCKS):
                 row, part = order.inv(number)

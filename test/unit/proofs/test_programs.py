@@ -121,8 +121,7 @@ def test_a_store_in_each_round_of_a_loop_is_not_proved():
 
 
 @pytest.mark.parametrize(
-    "before",
-    ["i = tl.load(y_ptr)", "i = pid\n    i += 1", "i = pid\n    while i < 4:\n        i = i * 2"],
+    "before", ["i = tl.load(y_ptr)", "i = pid\n    i += 1", "i = pid\n    while i < 4:\n        i = i * 2"]
 )
 def test_a_name_that_is_not_read_leaves_the_claim_unknown(before):
     (verdict,) = verdicts(triton(before, "i"))

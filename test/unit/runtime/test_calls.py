@@ -245,8 +245,7 @@ def test_a_result_without_strides_has_the_closest_that_its_layout_allows(steps, 
 
     @lego.kernel(grid=lego.cdiv(M * N, 64), block=64)
     def kernel(
-        x: lego.Tensor(f32, Strided([M, N], into, claim=True)),
-        y: lego.Tensor(f32, Strided([M, N], steps, claim=True)),
+        x: lego.Tensor(f32, Strided([M, N], into, claim=True)), y: lego.Tensor(f32, Strided([M, N], steps, claim=True))
     ):
         i = lego.block_id.x * 64 + lego.thread_id.x
         with lego.when(i < M * N):

@@ -38,6 +38,36 @@ def test_values_and_carried_sums_pass_barriers():
     np.testing.assert_array_equal(launch_on_cpu(_turns, *given)[1], launch(_turns, *given)[1])
 
 
+@lego.kernel(grid=3, block=40)
+def _rounds(x: lego.Tensor(f32, Row(120)), y: lego.Tensor(f32, Row(120)), rounds: lego.Tensor(i32, Row(3))):
+    b, t = lego.block_id[0], lego.thread_id[0]
+    tile, running, count = lego.shared(f32, Row(40)), lego.register(lego.i1, True), lego.register(i32, 0)
+    mine, left = lego.register(f32, x[b * 40 + t]), lego.register(i32, 7)
+    with lego.while_(running):
+        tile[t] = mine
+        lego.barrier()
+        mine.set(tile[(t + 1) % 40] + tile[39 - t] * 0.5)
+        lego.barrier()
+        count += 1
+        left -= i32(b + 1)
+        running.set(left > 0)
+    y[b * 40 + t] = mine
+    with lego.when(t == 0):
+        rounds[b] = count
+
+
+def test_rounds_with_barriers_end_by_a_condition():
+    x = np.random.default_rng(0).normal(size=120).astype(np.float32)
+    expected = x.copy().reshape(3, 40)
+    for block, rounds in enumerate([7, 4, 3]):
+        for _ in range(rounds):
+            one = expected[block]
+            expected[block] = np.roll(one, -1) + one[::-1] * np.float32(0.5)
+    _, y, rounds = launch_on_cpu(_rounds, x, np.zeros(120), np.zeros(3))
+    np.testing.assert_array_equal(rounds, [7, 4, 3])
+    np.testing.assert_allclose(y.reshape(3, 40), expected, rtol=1e-6)
+
+
 @lego.kernel(grid=(lego.cdiv(100, 16), 3), block=16)
 def _half(
     x: lego.Tensor(f16, Row(3, 100)),
@@ -117,6 +147,21 @@ ALIKE = {
       scf.yield %v : f32
     }
     memref.store %w, %p[%t] : memref<64xf32>""", 2, 2),
+    "a condition is computed between barriers": ("""
+    %w, %n = scf.while (%a = %v, %i = %c0) : (f32, index) -> (f32, index) {
+      gpu.barrier
+      %b = gpu.block_id x
+      %c3 = arith.constant 3 : index
+      %most = arith.addi %b, %c3 : index
+      %again = arith.cmpi slt, %i, %most : index
+      scf.condition(%again) %a, %i : f32, index
+    } do {
+    ^bb0(%a: f32, %i: index):
+      %s = arith.addf %a, %v : f32
+      %next = arith.addi %i, %c1 : index
+      scf.yield %s, %next : f32, index
+    }
+    memref.store %w, %p[%t] : memref<64xf32>""", 1, 4),
     "a loop yields what a loop in it carries": ("""%c2 = arith.constant 2 : index
     %w = scf.for %i = %c0 to %c2 step %c1 iter_args(%a = %v) -> (f32) {
       %x = scf.for %j = %c0 to %c2 step %c1 iter_args(%b = %a) -> (f32) {

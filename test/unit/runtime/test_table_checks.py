@@ -18,8 +18,7 @@ N = 64
 
 @lego.kernel(grid=1, block=N)
 def gather(
-    x: lego.Tensor(f32, gallery.table([N], np.arange(N)[::-1], name="order", runtime=True)),
-    y: lego.Tensor(f32, Row(N)),
+    x: lego.Tensor(f32, gallery.table([N], np.arange(N)[::-1], name="order", runtime=True)), y: lego.Tensor(f32, Row(N))
 ):
     y[lego.thread_id.x] = x[lego.thread_id.x]
 

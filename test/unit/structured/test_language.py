@@ -140,10 +140,7 @@ def test_misspelt_words_and_other_alphabets(text, words):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (
-            "A = Matrix(6, 9223372036854775807);",
-            r"column 5: .* elements; an operand has at most 16777216",
-        ),
+        ("A = Matrix(6, 9223372036854775807);", r"column 5: .* elements; an operand has at most 16777216"),
         ("v = Vector(99999999);", "99999999 x 1 elements; an operand has at most 16777216"),
         ("A = Matrix(6, " + "9" * 5000 + ");", "a size of 5000 digits; sizes have at most 40"),
         ("A = Matrix(4, 4); A = " + "(" * 300 + "A" + ")" * 300 + ";", "a statement of more than 100 operations"),

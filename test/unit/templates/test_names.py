@@ -98,11 +98,7 @@ def test_a_size_is_not_assigned_to():
         ("{{ device_function('at me', grid) }}", "t.cu.jinja", "device_function: a function is called 'at me', which"),
         ("{{ device_function('switch', grid) }}", "t.cu.jinja", "a function is called 'switch', which C"),
         ("{{ layout_class('class', grid) }}", "t.cu.jinja", "layout_class: a class is called 'class', which C"),
-        (
-            "{{ S[m, k] }}",
-            "t.cu.jinja",
-            r"t\.cu\.jinja: S: a size is called 'int', which C\+\+ reserves",
-        ),
+        ("{{ S[m, k] }}", "t.cu.jinja", r"t\.cu\.jinja: S: a size is called 'int', which C\+\+ reserves"),
         (
             "{{ grid[reserved, k] }}",
             "t.cu.jinja",
@@ -132,11 +128,7 @@ def test_a_function_of_a_layout_whose_size_is_called_like_a_coordinate():
         ("{{ hints }}", "t.cu.jinja", "hints are promises to Triton's compiler, and this template becomes C"),
         ("{{ A.mask[m, :] }}", "t.cu.jinja", "a slice with ':' is a block of offsets, which only Triton has"),
         ('{{ assign("x", A[m, :]) }}', "t.cu.jinja", "a slice with ':' is a block of offsets, which only Triton has"),
-        (
-            "{{ device_function('at', A) }}",
-            "t.py.jinja",
-            "device_function declares C, and this template",
-        ),
+        ("{{ device_function('at', A) }}", "t.py.jinja", "device_function declares C, and this template"),
         ("{{ layout_class('At', A) }}", "t.py.jinja", "layout_class declares C, and this template becomes Triton"),
     ],
 )
@@ -158,21 +150,12 @@ def test_options_that_are_strings_are_strings_in_the_call_and_other_is_an_expres
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            '{{ load("x", A[m, k]) }}',
-            r"load: .* got the one position .*; for one element write tl\.load\(a_ptr",
-        ),
+        ('{{ load("x", A[m, k]) }}', r"load: .* got the one position .*; for one element write tl\.load\(a_ptr"),
         ('{{ store("x", A[0, 0], 1) }}', r"store: a slice such as A\[i, :, :\] is needed, got the one position 0"),
-        (
-            "{{ load(A[m, :], A[m, :]) }}",
-            r'load: the pointer comes first, as text, load\("a_ptr", A\[i, :\], \.\.\)',
-        ),
+        ("{{ load(A[m, :], A[m, :]) }}", r'load: the pointer comes first, as text, load\("a_ptr", A\[i, :\], \.\.\)'),
         ("{{ load(A[m, :]) }}", "load.*missing a required argument: 'block'"),
         ('{{ store("x", A[m, :]) }}', "store.*missing a required argument: 'value'"),
-        (
-            '{{ load("x", A[m, :], mask="a < 3") }}',
-            r"load: the mask is the layout's; add a condition on indices",
-        ),
+        ('{{ load("x", A[m, :], mask="a < 3") }}', r"load: the mask is the layout's; add a condition on indices"),
         ('{{ load("x", A[m, :], othr=0.0) }}', r"load has no option 'othr'; did you mean other\?"),
         ('{{ store("x", A[m, :], "v", evict="x") }}', r"store has no option 'evict'; .*eviction_policy"),
         ('{{ store("x", A[m, :], "v", other=0.0) }}', r"store has no option 'other'"),
@@ -229,10 +212,7 @@ def test_a_wrong_text_of_a_named_block_is_found():
     ("text", "said"),
     [
         ('{{ assign("a, b", (A[m, :], m)) }}', "assign: a block of positions is assigned on its own; write one assign"),
-        (
-            '{{ assign("a", A.mask[m, :]) }}',
-            "assign: an index, a position or a block of positions is needed, got a",
-        ),
+        ('{{ assign("a", A.mask[m, :]) }}', "assign: an index, a position or a block of positions is needed, got a"),
         ('{{ assign("a", A) }}', "assign: an index, a position or a block of positions is needed, got A = Row"),
         ('{{ assign("a", "x") }}', "assign: an index, a position or a block of positions is needed, got 'x'"),
         ('{{ assign("m", A[m, :]) }}', "assign: m is both assigned and used in the values; rename it"),
@@ -248,19 +228,13 @@ def test_what_cannot_be_assigned(text, said):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "\ndef f(x):\n    return ({{ A[m, k] }}\n",
-            r"^t\.py\.jinja:3: the rendered text is not Python \('\(' was ",
-        ),
+        ("\ndef f(x):\n    return ({{ A[m, k] }}\n", r"^t\.py\.jinja:3: the rendered text is not Python \('\(' was "),
         ("x = 1\n1 = 2 3\n", r"^t\.py\.jinja:2: the rendered text is not Python .*: 1 = 2 3$"),
         (
             "{% for i in range(2) %}\nx{{ i }} = = 3\n{% endfor %}\n",
             r"^t\.py\.jinja: line 1 of the rendered text is not Python \(invalid syntax\): x0 = = 3$",
         ),
-        (
-            'if x:\n{{ assign("i, j", A.inv(p)) }}\n',
-            r"^t\.py\.jinja:2: the rendered text is not Python \(expected",
-        ),
+        ('if x:\n{{ assign("i, j", A.inv(p)) }}\n', r"^t\.py\.jinja:2: the rendered text is not Python \(expected"),
         ("x = \0\n", r"^t\.py\.jinja.* is not Python \(source code string cannot contain null bytes\)"),
     ],
 )

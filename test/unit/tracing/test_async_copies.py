@@ -13,6 +13,7 @@ from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.trace.trace import AsyncCopy
+from lego_mlir.tracing.words import async_copies
 
 
 def copying(rows, columns, dtype=f16, tile=(32, 64), layout=None, waits=True, barrier=True, at=(0, 0)):
@@ -207,3 +208,27 @@ def test_single_elements_are_copied_up_to_the_edge(threads, columns):
         y = np.ones(64, np.float32)
         assert machine(line, {"x": x, "y": y}, {"N": columns}).clean
         np.testing.assert_array_equal(y, wanted)
+
+
+@pytest.mark.parametrize("gathered", [False, True])
+def test_copies_beside_tiles_without_a_layout_are_planned_once(monkeypatch, gathered):
+    """The first run, which only records the tiles, leaves them out; the values are right all the same."""
+    name = "copy_by_rows" if gathered else "copy_evenly"
+    planned, whole = [], getattr(async_copies, name)
+    monkeypatch.setattr(async_copies, name, lambda *given: planned.append(given) or whole(*given))
+
+    @lego.kernel(grid=3, block=64)
+    def scaled(x: lego.Tensor(f32, Row(96, 16)), y: lego.Tensor(f32, Row(96, 16))):
+        first, tile = lego.block_id[0] * 32, lego.shared(f32, Row(32, 16))
+        ones = lego.full(f32, (32, 16), 1.0)
+        lego.copy_async(x, tile, at=(lambda r: (first + 31 - r, 0)) if gathered else (first, 0))
+        lego.commit_copies()
+        lego.wait_copies(0)
+        lego.barrier()
+        (lego.load(tile, (32, 16)) * 2.0 + ones).store(y, at=(first, 0))
+
+    values = np.arange(96 * 16, dtype=np.float32).reshape(96, 16)
+    found = scaled(values, check=True)
+    rows = values.reshape(3, 32, 16)[:, ::-1] if gathered else values
+    np.testing.assert_array_equal(found, rows.reshape(96, 16) * 2 + 1)
+    assert len(planned) == 1

@@ -376,3 +376,41 @@ def test_a_phase_that_may_end_before_a_copy_of_another_block_is_found(on):
     found = run(all_blocks=False)[0].faults
     assert {fault.kind for fault in found} == {Kind.MBARRIER} and "so that the phase may end before" in found[0].message
     assert run(after=False)[0].faults
+
+
+@lego.kernel(grid=2, block=64, cluster=2)
+def signalled(y: lego.Tensor(f32, Row(128))):
+    signal = lego.barriers(1, arrivals=2)
+    for _ in range(2):
+        lego.cluster_barrier()
+    with lego.when(lego.cluster_rank == 0):
+        signal[0].arrive(1)
+    with lego.when(lego.cluster_rank == 1):
+        signal[0].wait()
+    y[lego.block_id[0] * 64 + lego.thread_id[0]] = 1.0
+    lego.cluster_barrier()
+
+
+ARRIVE, WAIT = "nvvm.cluster.arrive\n", "nvvm.cluster.wait\n"
+
+
+def divided(between):
+    """The kernel with other halves of its second barrier before the signal, and the wait for it after the signal."""
+    whole = "nvvm.cluster.arrive\n      nvvm.cluster.wait\n"
+    head, first, middle, tail = signalled.mlir(locations=False).split(whole)
+    signal, store, rest = middle.partition("%cst = ")
+    return f"{head}{whole}{first}{between}{signal}nvvm.cluster.wait\n{store}{rest}{whole}{tail}"
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "words"),
+    [(1, None), (0, "waits at the barrier of its cluster without having"), (2, "its cluster twice without a wait")],
+)
+def test_a_block_may_wait_for_its_cluster_long_after_it_has_arrived(arrivals, words):
+    y = np.zeros(128, np.float32)
+    report = run_kernel(signalled, {"y": y}, module=divided("nvvm.cluster.arrive\n" * arrivals))
+    if words is None:
+        assert report.faults == []
+        assert (y == 1).all()
+    else:
+        assert any(fault.kind is Kind.BARRIER and words in fault.message for fault in report.faults), report.faults

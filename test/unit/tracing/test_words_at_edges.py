@@ -37,12 +37,7 @@ OF_BOTH = {
     "sign": lambda a, b: lego.sign(a),
     "vector": lambda a, b: _packed(a, b),
 }
-DIVISIONS = {
-    "//": operator.floordiv,
-    "%": operator.mod,
-    "div_trunc": lego.div_trunc,
-    "rem_trunc": lego.rem_trunc,
-}
+DIVISIONS = {"//": operator.floordiv, "%": operator.mod, "div_trunc": lego.div_trunc, "rem_trunc": lego.rem_trunc}
 OF_INTEGERS = {
     **{name: lambda a, b, divide=divide: divide(a, _divisor(a, b)) for name, divide in DIVISIONS.items()},
     "&": operator.and_,

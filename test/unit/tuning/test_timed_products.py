@@ -24,13 +24,7 @@ H200_DEVICE = DEVICES["h200"]
 def test_a_kernel_has_the_tile_of_the_choice_that_it_was_built_from(choice):
     size = (512, 768, 1024)
     kernel = matmul.build(
-        *size,
-        f16,
-        result=f16,
-        tiling=choice,
-        order=choice.order,
-        blocks=choice.blocks(H200.sms),
-        b=Col(1024, 768),
+        *size, f16, result=f16, tiling=choice, order=choice.order, blocks=choice.blocks(H200.sms), b=Col(1024, 768)
     )
     calls = kernel.transformed("matmul_sm80.mlir", stages=choice.stages)
     found = timed_product(calls, choice.shared_bytes(2))

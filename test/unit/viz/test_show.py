@@ -78,10 +78,7 @@ def test_borders_are_found_and_surround_consecutive_positions(data):
             assert block.max() - block.min() == a * b - 1
 
 
-@given(
-    st.lists(st.integers(0, 255), min_size=32, max_size=32),
-    st.sampled_from([4, 8, 16]),
-)
+@given(st.lists(st.integers(0, 255), min_size=32, max_size=32), st.sampled_from([4, 8, 16]))
 def test_the_wavefronts_drawn_are_as_many_as_the_hardware_counts(units, width):
     address = np.array(units) * width
     assert wavefront_of(address, width).max() + 1 == int(banks.wavefronts(address, width))

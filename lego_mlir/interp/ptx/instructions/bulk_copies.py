@@ -226,12 +226,7 @@ def check_barrier(machine: PtxMachine, gang: Gang, lane: int, at: int, line: int
 
 
 def _landing_load(
-    machine: PtxMachine,
-    gang: Gang,
-    lane: int,
-    request: tuple[TensorMapArgument, tuple[int, ...]],
-    at: int,
-    line: int,
+    machine: PtxMachine, gang: Gang, lane: int, request: tuple[TensorMapArgument, tuple[int, ...]], at: int, line: int
 ) -> tuple[Array, Callable[[], None]] | None:
     """Enter the write into the shadow; returns what completion makes known, and the copy itself."""
     map_, corner = request

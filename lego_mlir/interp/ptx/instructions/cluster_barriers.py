@@ -5,12 +5,10 @@ All threads of all blocks arrive once a phase, and wait later; a thread that has
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from lego_mlir.aliases import IntArray
-from lego_mlir.interp.barrier_phases import PhaseBarrier
+from lego_mlir.interp.barrier_phases import ClusterBarrier
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx.decoder import Decoder, opcode
 from lego_mlir.interp.ptx.gangs import Gang
@@ -20,29 +18,23 @@ from lego_mlir.interp.ptx.warp_convergence import whole_warps
 from lego_mlir.interp.report import Kind
 
 
-@dataclass(eq=False, slots=True)
-class ClusterBarrier(PhaseBarrier):
-    """The barrier of one cluster: the warps that arrived, and for those that have not waited since, in which phase."""
-
-    arrived: set[int] = field(default_factory=set)
-    owes: dict[int, int] = field(default_factory=dict)
-
-    def advance(self, machine: PtxMachine, cluster: int) -> bool:
-        """Complete the phase if all warps of the cluster have arrived or exited."""
-        warps = machine.shape.cluster_blocks * machine.shape.warps
-        every = range(cluster * warps, (cluster + 1) * warps)
-        if not self.arrived or not all(w in self.arrived or machine.exited[w].all() for w in every):
-            return False
-        self.end_phase()
-        self.arrived = set()
-        machine.progress += 1
-        machine.wake_all(self)
-        return True
-
-
 def cluster_barriers(machine: PtxMachine) -> dict[int, ClusterBarrier]:
     """The barriers by number of the cluster."""
     return machine.states("clusters")
+
+
+def _advance(machine: PtxMachine, cluster: int, barrier: ClusterBarrier) -> bool:
+    """Complete the phase if all warps of the cluster have arrived or exited."""
+    warps = machine.shape.cluster_blocks * machine.shape.warps
+    every = range(cluster * warps, (cluster + 1) * warps)
+    arrived = barrier.arrived
+    if not barrier.advance([warp for warp in every if not machine.exited[warp].all()]):
+        return False
+    if machine.globals.order is not None:
+        machine.globals.order.barrier(arrived)
+    machine.progress += 1
+    machine.wake_all(barrier)
+    return True
 
 
 def _clusters(machine: PtxMachine, gang: Gang) -> IntArray:
@@ -62,15 +54,10 @@ def build_cluster_barrier(decoder: Decoder, instruction: PtxInstruction) -> Step
         for cluster in np.unique(clusters):
             barrier = cluster_barriers(machine).setdefault(int(cluster), ClusterBarrier())
             warps = gang.warps[clusters == cluster]
-            twice = [int(w) for w in warps if int(w) in barrier.owes]
-            if twice:
+            if not barrier.add(machine.clocks, warps, releases=releases):
                 message = "barrier.cluster.arrive twice without barrier.cluster.wait between"
                 machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), line)
-            joint = machine.clocks.release(warps)
-            barrier.learn(joint if releases else None)
-            barrier.arrived |= {int(w) for w in warps}
-            barrier.owes |= {int(w): barrier.phase for w in warps}
-            barrier.advance(machine, int(cluster))
+            _advance(machine, int(cluster), barrier)
 
     def wait(gang: Gang) -> Outcome:
         return _wait(machine, gang, line, pc)
@@ -84,18 +71,14 @@ def _wait(machine: PtxMachine, gang: Gang, line: int, pc: int) -> Outcome:
     for cluster in np.unique(clusters):
         barrier = cluster_barriers(machine).setdefault(int(cluster), ClusterBarrier())
         chosen = clusters == cluster
-        phases = [barrier.owes.get(int(w)) for w in gang.warps[chosen]]
-        if None in phases:
-            message = "barrier.cluster.wait without barrier.cluster.arrive"
-            machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), line)
-            continue
-        if any(phase == barrier.phase for phase in phases):
-            blocked |= chosen
-            continue
-        for warp in gang.warps[chosen]:
-            del barrier.owes[int(warp)]
-        if barrier.done is not None:
-            machine.clocks.acquire(gang.warps[chosen], barrier.done)
+        match barrier.is_open(gang.warps[chosen]):
+            case None:
+                message = "barrier.cluster.wait without barrier.cluster.arrive"
+                machine.fault(Kind.BARRIER, message, gang, int(gang.live()[0]), line)
+            case True:
+                blocked |= chosen
+            case False:
+                barrier.leave(machine.clocks, gang.warps[chosen])
     if not blocked.any():
         return None
     if not blocked.all():
@@ -112,7 +95,7 @@ def _wait(machine: PtxMachine, gang: Gang, line: int, pc: int) -> Outcome:
 
 def release_cluster_after_exits(machine: PtxMachine) -> bool:
     """Exited warps count as arrived."""
-    return any(barrier.advance(machine, cluster) for cluster, barrier in cluster_barriers(machine).items())
+    return any(_advance(machine, *found) for found in cluster_barriers(machine).items())
 
 
 @opcode("mapa")

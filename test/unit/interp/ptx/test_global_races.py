@@ -97,6 +97,56 @@ add.s64 %rd7, %rd1, %rd51; st.global.b32 [%rd7], %r6; ret;"""
         assert all("by another warp, with no barrier between" in f.message for f in report.faults)
 
 
+MEETING = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+SHIFTED = """add.s64 %rd4, %rd2, %rd50; {first} {barrier} xor.b32 %r5, %r53, {apart}; mul.wide.u32 %rd5, %r5, 4;
+add.s64 %rd6, %rd2, %rd5; {second} ret;"""
+STORE, LOAD = "st.global.b32 [%rd{}], %r53;", "ld.global.b32 %r6, [%rd{}];"
+ORDERS = {"read after write": (STORE, LOAD), "write after read": (LOAD, STORE), "write after write": (STORE, STORE)}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(("barrier", "apart", "clean"), [
+    (MEETING, 64, True), ("", 64, False), (MEETING, 32, True), (MEETING, 256, False),
+])  # fmt: skip
+def test_a_barrier_of_the_cluster_orders_its_blocks_and_no_others(order, barrier, apart, clean):
+    first, second = (word.format(register) for word, register in zip(ORDERS[order], (4, 6), strict=True))
+    body = entry(THREAD + SHIFTED.format(first=first, second=second, barrier=barrier, apart=apart))
+    for cores in (1, 2):
+        for seed in range(3):
+            x, y = (np.zeros(512, np.int32) for _ in range(2))
+            options = EmulatorOptions(seed, cores=cores)
+            report = emulate(body, args=[x, y], names=["x", "y"], grid=8, block=64, cluster=4, options=options)
+            assert report.clean == clean, report
+            assert all(fault.kind is Kind.RACE and "of another block" in fault.message for fault in report.faults)
+
+
+@pytest.mark.parametrize("writer", [0, 1, 2, 5])
+@pytest.mark.parametrize("barrier", [MEETING, ""])
+def test_every_block_may_have_read_what_one_writes(writer, barrier):
+    body = f"""ld.global.b32 %r5, [%rd2]; {barrier} setp.ne.u32 %p1, %r53, {writer * 32}; @%p1 bra END;
+st.global.b32 [%rd2], 9; END: ret;"""
+    for grid in (4, 8):
+        for seed in range(3):
+            y = np.zeros(1, np.int32)
+            report = emulate(entry(THREAD + body), args=[y, y], grid=grid, block=32, cluster=4, seed=seed)
+            assert report.clean == ((bool(barrier) and grid == 4 and writer < 4) or writer >= grid), (grid, seed)
+
+
+@pytest.mark.parametrize("barrier", ["barrier.cluster.arrive; barrier.cluster.wait;", ""])
+def test_a_barrier_of_the_cluster_passes_on_what_a_flag_has_ordered(barrier):
+    body = f"""setp.ne.u32 %p1, %r50, 0; @%p1 bra MEET; setp.ne.u32 %p2, %r51, 0; @%p2 bra POLL;
+st.global.u32 [%rd1], 7; membar.gl; st.volatile.global.u32 [%rd2], 1; bra MEET;
+POLL: setp.ne.u32 %p3, %r51, 2; @%p3 bra MEET;
+AGAIN: ld.volatile.global.u32 %r9, [%rd2]; setp.eq.u32 %p4, %r9, 0; @%p4 bra AGAIN; membar.gl;
+MEET: {barrier} setp.ne.u32 %p5, %r53, 96; @%p5 bra END;
+ld.global.u32 %r10, [%rd1]; st.global.u32 [%rd2+8], %r10; END: ret;"""
+    for seed in range(3):
+        x, y = np.zeros(1, np.uint32), np.zeros(3, np.uint32)
+        report = emulate(entry(THREAD + body), args=[x, y], names=["x", "y"], grid=4, block=32, cluster=2, seed=seed)
+        assert report.clean == bool(barrier), report
+        assert y[2] == 7 or not barrier
+
+
 def test_bytes_beside_each_other_are_different_elements():
     body = "cvt.u64.u32 %rd9, %r53; mul.lo.u64 %rd9, %rd9, 1; add.s64 %rd4, %rd2, %rd9; st.global.u8 [%rd4], %r53; ret;"
     assert one(body, block=33, dtype=np.uint8).clean

@@ -58,10 +58,7 @@ def test_drawn_compositions_keep_values(seed):
 COMMUTING = [
     ("persistent(2), warpgroups", "warpgroups, persistent(2)"),
     ("warpgroups, exact(2), persistent(1)", "persistent(1), warpgroups, exact(2)"),
-    (
-        "warpgroups, pipeline(2), overlay, clusters(2), roles",
-        "warpgroups, pipeline(2), clusters(2), overlay, roles",
-    ),
+    ("warpgroups, pipeline(2), overlay, clusters(2), roles", "warpgroups, pipeline(2), clusters(2), overlay, roles"),
 ]
 
 

@@ -111,8 +111,7 @@ def test_sums_of_integers_saturate(machine):
 
 
 @pytest.mark.parametrize(
-    ("options", "what"),
-    [({"dtype": i8, "columns": 40}, "i8"), ({"dtype": f8e4m3fn, "b_order": Row}, "f8e4m3fn")],
+    ("options", "what"), [({"dtype": i8, "columns": 40}, "i8"), ({"dtype": f8e4m3fn, "b_order": Row}, "f8e4m3fn")]
 )
 def test_what_has_no_instruction(options, what):
     """40 columns of i8, and f8 with N contiguous."""
