@@ -202,7 +202,7 @@ SHAPES = [
     *product(((128, 128), (256, 128), (256, 256)), (512, 1024), (4, 8)),
     ((512, 64), 1024, 4),
 ]
-"""Tiles, threads and widths; the first is what a large matrix takes."""
+"""Tiles, threads and widths; the first two are what matrices take."""
 
 
 def render_bytes(folder: Path, cases: Sequence[harness.Case]) -> None:
