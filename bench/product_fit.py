@@ -52,7 +52,7 @@ DEVICE = "NVIDIA H200"
 HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
 SHARPNESS = 8.0
 """A candidate that takes 1 + x times the best has the weight 1 / (1 + SHARPNESS x)."""
-ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 2.0, 0.01
+ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 6.0, 0.01
 """Weights of the three kinds of residuals, and how much slower than the first predicted is drawn e times less often."""
 SCALED_LOST = 4.0
 """What a choice loses among tiles with scales of blocks, whose predictions are rougher."""

@@ -31,7 +31,7 @@ from lego_mlir.choices.product_device import H200, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, Knob, ProductTile, exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.hardware.memory import SECTOR_BYTES
-from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
+from lego_mlir.hardware.stage_rings import StageRing
 
 Sizes = tuple[int, int, int]
 Clusters = Sequence[tuple[int, int]]
@@ -79,6 +79,8 @@ SHARED: Final = TileRows(
     ((64, range(240, 56, -8)), (128, range(240, 56, -8))), ((1, 4), (4, 1), (2, 4), (4, 2))
 )  # fmt: skip
 """Clusters of more blocks, where rows of operands are not whole lines; the sides of NN are the other way around."""
+THREE: Final = TileRows(((64, range(256, 56, -8)), (128, range(256, 56, -8))), ((3, 1),))
+"""For three rows of tiles in one round, which read the same columns of B at the same time."""
 LARGEST: Final = ((256, 192), (1, 2))
 TRANSPOSED_ROWS: Final = tuple(rows for rows, _ in FEW_ROWS.sides)
 TRACED_ROWS: Final = 16
@@ -155,6 +157,12 @@ class Wanted:
         return all(extent % (STEP // 2) for extent in contiguous)
 
     @property
+    def is_few_rows(self) -> bool:
+        """Whether a large B is multiplied by few rows, of which a tile of 64 rows has not all."""
+        rows, least = self.device.choice.few_rows
+        return STEP < self.m <= rows and self.n * self.k >= least
+
+    @property
     def is_short_and_unaligned(self) -> bool:
         """Whether clusters of 4 and 8 blocks may be quicker than smaller ones."""
         least, most = self.device.choice.shared_work
@@ -170,6 +178,8 @@ class Wanted:
         gain, size = 1.0, ProductSize(self.m, self.n, self.k, self.layouts)
         if tile.cluster in SHARED.clusters and tile.parts == 1 and self.shares_lines:
             gain = self.device.choice.shared_gain[tile.sharing]
+        if tile.sharing > 1 and tile.m < self.m and self.is_few_rows:
+            gain *= self.device.choice.few_shared[tile.cluster[1] > 1]
         return gain * product_time(size, tile, self.device, "steady").microseconds
 
     def finished(self, tile: ProductTile, us: float) -> ProductTile:
@@ -193,7 +203,7 @@ def choose(
     times = {tile: wanted.microseconds(tile) for tile in tiles}
     if bytes_ == 1:
         times = {tile: time - rules.beside * leaves_half(tile, wanted) for tile, time in times.items()}
-    found = min(times, key=lambda tile: times[tile] / gain_of(tile, device))
+    found = min(times, key=times.__getitem__)
     us = times[found]
     if found.lockstep == 0:
         divided = {
@@ -208,14 +218,6 @@ def choose(
         found = in_rectangles(with_more_buffers(found), wanted)
     found = wanted.finished(found, us)
     return by_two_consumers(found, wanted) if found.dependent and wanted.plain else found
-
-
-def gain_of(tile: ProductTile, device: ProductDevice) -> float:
-    """The predicted time, relative to that of others, from which a tile is taken: 1 but for newer kinds."""
-    uneven = tile.n % (UNIT * tile.cluster[0]) > 0 or tile.m % (UNIT * tile.cluster[1]) > 0
-    if not (tile.transposed or uneven) or tile.cluster not in PAIRS:
-        return 1.0
-    return device.choice.shallow_gain if tile.stages < ENOUGH_STAGES else device.choice.newer_gain
 
 
 def parted_scale(tile: ProductTile, wanted: Wanted) -> float:
@@ -305,24 +307,34 @@ def candidates(wanted: Wanted) -> list[ProductTile]:
         if fits(tile, w, 2 if w.m % tile.m else sharing) and not (whole and tile.n % SECTOR)
     ]  # fmt: skip
     found = found or [tile for tile in made if shares_rows(tile, w.m, w.n)]  # columns too few for a cluster
-    return [*found, *(transposed_tiles(w) if ample else ())]
+    return [*found, *three_rows(w), *(transposed_tiles(w) if ample else ())]
+
+
+def three_rows(wanted: Wanted) -> list[ProductTile]:
+    """Tiles of which three rows are one cluster, where all of them run at once."""
+    w, most, found = wanted, reached_by(prod(THREE.clusters[0]), wanted.device) // prod(THREE.clusters[0]), []
+    for height, width, cluster, _ in THREE.each():
+        fitting = width % w.unit == 0 and (w.layouts[1] == "T" or width % (UNIT * cluster[0]) == 0)
+        if not w.exact and fitting and 2 * height < w.m <= 3 * height and -(-w.n // width) <= most:
+            found.append(tile_of(w, (height, width), cluster))
+    return found
 
 
 def _is_possible(wanted: Wanted, sides: tuple[int, int], cluster: tuple[int, int], *, halves: bool) -> bool:
     """Whether kernels in this tile are written, and quick. With `halves`, blocks that share columns copy equal parts.
 
-    8-bit types are computed in single blocks where clusters were slower: in several rounds with an epilogue, or in one
-    round where tiles reach past the last row, whose boxes are slow.
+    8-bit types with rows of whole halves of lines are computed in single blocks where clusters were slower: in several
+    rounds with an epilogue, or along N in one round where tiles reach past the last row, whose boxes are slow.
     """
     (height, width), narrow = sides, wanted.bytes_ == 1
     tall = wanted.device.choice.tall_columns[wanted.operands > 0]
     several = -(-wanted.m // height) * -(-wanted.n // width) > wanted.device.sms
-    slow = wanted.operands > 0 if several else wanted.m % height > 0
+    slow = wanted.operands > 0 if several else wanted.m % height > 0 and cluster[1] > 1
     return (
         width % wanted.unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
         and (height <= PLAIN_ROWS or width <= (0 if wanted.exact or narrow else tall))
         and (width <= MOST_PROMOTED or not wanted.exact)
-        and not (narrow and cluster != (1, 1) and slow)
+        and not (narrow and cluster != (1, 1) and slow and not wanted.shares_lines)
     )
 
 
