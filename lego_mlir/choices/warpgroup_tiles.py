@@ -31,7 +31,7 @@ from lego_mlir.choices.product_device import H200, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, Knob, ProductTile, exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.hardware.memory import SECTOR_BYTES
-from lego_mlir.hardware.stage_rings import StageRing
+from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
 
 Sizes = tuple[int, int, int]
 Clusters = Sequence[tuple[int, int]]
@@ -176,10 +176,12 @@ class Wanted:
     def microseconds(self, tile: ProductTile) -> float:
         """The estimate of the model of all products (`product_time`)."""
         gain, size = 1.0, ProductSize(self.m, self.n, self.k, self.layouts)
-        if tile.cluster in SHARED.clusters and tile.parts == 1 and self.shares_lines:
-            gain = self.device.choice.shared_gain[tile.sharing]
-        if tile.sharing > 1 and tile.m < self.m and self.is_few_rows:
-            gain *= self.device.choice.few_shared[tile.cluster[1] > 1]
+        rules, (down, across) = self.device.choice, tile.cluster
+        pair = self.bytes_ < BYTES and tile.sharing == 2
+        if (tile.cluster in SHARED.clusters or pair) and tile.parts == 1 and self.shares_lines:
+            gain = rules.shared_gain[tile.sharing]
+        if tile.m < self.m and tile.splits == 1 and self.is_few_rows:
+            gain *= rules.few_shared[0] ** (down - 1) * rules.few_shared[1] ** (across - 1)
         return gain * product_time(size, tile, self.device, "steady").microseconds
 
     def finished(self, tile: ProductTile, us: float) -> ProductTile:
@@ -203,7 +205,7 @@ def choose(
     times = {tile: wanted.microseconds(tile) for tile in tiles}
     if bytes_ == 1:
         times = {tile: time - rules.beside * leaves_half(tile, wanted) for tile, time in times.items()}
-    found = min(times, key=times.__getitem__)
+    found = min(times, key=lambda tile: times[tile] / gain_of(tile, wanted))
     us = times[found]
     if found.lockstep == 0:
         divided = {
@@ -218,6 +220,15 @@ def choose(
         found = in_rectangles(with_more_buffers(found), wanted)
     found = wanted.finished(found, us)
     return by_two_consumers(found, wanted) if found.dependent and wanted.plain else found
+
+
+def gain_of(tile: ProductTile, wanted: Wanted) -> float:
+    """The predicted time, relative to that of others, from which a tile is taken: 1 but for newer kinds."""
+    uneven = tile.n % (UNIT * tile.cluster[0]) > 0 or tile.m % (UNIT * tile.cluster[1]) > 0
+    if not (tile.transposed or uneven) or tile.cluster not in PAIRS or wanted.is_few_rows:
+        return 1.0
+    rules = wanted.device.choice
+    return rules.shallow_gain if tile.stages < ENOUGH_STAGES else rules.newer_gain
 
 
 def parted_scale(tile: ProductTile, wanted: Wanted) -> float:
