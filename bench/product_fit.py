@@ -52,7 +52,7 @@ DEVICE = "NVIDIA H200"
 HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
 SHARPNESS = 8.0
 """A candidate that takes 1 + x times the best has the weight 1 / (1 + SHARPNESS x)."""
-ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 6.0, 0.01
+ABSOLUTE, RELATIVE, LOST, DRAWN = 0.7, 1.0, 2.0, 0.01
 """Weights of the three kinds of residuals, and how much slower than the first predicted is drawn e times less often."""
 SCALED_LOST = 4.0
 """What a choice loses among tiles with scales of blocks, whose predictions are rougher."""
@@ -546,6 +546,8 @@ RUNS = {
     "product_choices 2026-11-22": "the choices of this model and those before",
     "product_choices 2026-11-23": "the first of each kind by this model, at other sizes",
     "product_sizes 2026-11-30": "kernels of classes in the leading tiles of 98 drawn sizes",
+    "product_parts 2026-11-30": "72 to 300 rows, K whole and in parts",
+    "product_kinds 2026-11-30": "129 to 300 rows, and 8-bit types, in tiles of every kind",
     "few_rows": "few rows and tiles by warpgroups",
     "small_products": "few rows, K in parts",
     "small_parts": "the same with more tiles and parts, in an earlier run",

@@ -335,12 +335,14 @@ def _is_possible(wanted: Wanted, sides: tuple[int, int], cluster: tuple[int, int
     """Whether kernels in this tile are written, and quick. With `halves`, blocks that share columns copy equal parts.
 
     8-bit types with rows of whole halves of lines are computed in single blocks where clusters were slower: in several
-    rounds with an epilogue, or along N in one round where tiles reach past the last row, whose boxes are slow.
+    rounds with an epilogue, or in one round where tiles reach past the last row, whose boxes are slow, along N or of
+    rows that one tile has.
     """
     (height, width), narrow = sides, wanted.bytes_ == 1
     tall = wanted.device.choice.tall_columns[wanted.operands > 0]
     several = -(-wanted.m // height) * -(-wanted.n // width) > wanted.device.sms
-    slow = wanted.operands > 0 if several else wanted.m % height > 0 and cluster[1] > 1
+    past = wanted.m % height > 0 and (cluster[1] > 1 or wanted.m <= PLAIN_ROWS)
+    slow = wanted.operands > 0 if several else past
     return (
         width % wanted.unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
         and (height <= PLAIN_ROWS or width <= (0 if wanted.exact or narrow else tall))
