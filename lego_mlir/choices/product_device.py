@@ -126,12 +126,14 @@ class RolePath:
 
     It multiplies `products` pairs of 16-bit numbers in a clock, `slower` in the tiles that are named; `line` of 128
     bytes from the L2 cache, and `wait` of a tile before its first products and after its last, while none runs.
+    Batches that take less than `short` clocks begin while the kernel before them runs.
     """
 
     products: int
     slower: Mapping[str, float]
     line: float
     wait: float
+    short: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,8 +145,8 @@ def clocks(size: Rows, tile: ProductTile, device: ProductDevice, lines: int = 1,
 def starts_early(
     size: Rows, tile: ProductTile, device: ProductDevice, lines: int = 1, columns_of_b: bool = True
 ) -> bool:  # fmt: skip
-    """Whether a product is so short that it begins while the kernel before it runs."""
-    return clocks(size, tile, device, lines, columns_of_b) < device.choice.short * device.frequency
+    """Whether a batch is so short that it begins while the kernel before it runs."""
+    return clocks(size, tile, device, lines, columns_of_b) < device.roles.short
 
 
 def _products(rows: int, columns: int, device: ProductDevice) -> float:
