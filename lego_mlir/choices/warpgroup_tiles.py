@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import prod
+from math import log2, prod
 from typing import Final
 
 from lego_mlir.aliases import Json
@@ -181,7 +181,7 @@ class Wanted:
         if (tile.cluster in SHARED.clusters or pair) and tile.parts == 1 and self.shares_lines:
             gain = rules.shared_gain[tile.sharing]
         if tile.m < self.m and tile.splits == 1 and self.is_few_rows:
-            gain *= rules.few_shared[0] ** (down - 1) * rules.few_shared[1] ** (across - 1)
+            gain *= rules.few_shared[0] ** log2(down) * rules.few_shared[1] ** log2(across)
         return gain * product_time(size, tile, self.device, "steady").microseconds
 
     def finished(self, tile: ProductTile, us: float) -> ProductTile:
