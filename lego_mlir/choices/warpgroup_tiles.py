@@ -158,9 +158,9 @@ class Wanted:
 
     @property
     def is_few_rows(self) -> bool:
-        """Whether a large B is multiplied by few rows, of which a tile of 64 rows has not all."""
+        """Whether a large B is multiplied by few rows, of which a tile of 128 rows has not all."""
         rows, least = self.device.choice.few_rows
-        return STEP < self.m <= rows and self.n * self.k >= least
+        return PLAIN_ROWS < self.m <= rows and self.n * self.k >= least
 
     @property
     def is_short_and_unaligned(self) -> bool:
