@@ -2,6 +2,7 @@
 
     python bench/grouped_products.py grouped_products STEP    the steps of `runner.py`, and `check`: odd sizes; JSON
     python bench/grouped_products.py batched_calls time       drawn batches by `lego_mlir.matmul`, next to `torch.bmm`
+    python bench/grouped_products.py batched_tiles STEP       every tile that such a call may take, and early starts
 
 Grouped: mixtures of experts, their rows balanced or skewed among the groups, against `torch._grouped_mm` and a loop of
 `torch.mm` that knows the offsets on the host. Depth: the gradients of their matrices, groups along K, against the same.
@@ -13,8 +14,10 @@ import math
 import random
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -239,6 +242,52 @@ def timed_call(folder: Path, count: int, m: int, n: int, k: int, layouts: str) -
     return [ours, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch.items())]
 
 
+SQUARE_BATCHES = [(count, n, n, n, layouts) for count, n in ((64, 96), (512, 96), (16, 200), (128, 200), (8, 1000))
+                  for layouts in ("NN", "NT")]  # fmt: skip
+TILED = [*SQUARE_BATCHES, *((*drawn(random.Random(f"35 tiles {number}"))[:4], "NT") for number in range(4))]
+"""Batches of `batched_tiles`."""
+EARLY = "dependent"
+
+
+def every_tile() -> list[Any]:
+    """The tiles of a batched product, in both orders."""
+    from lego_mlir.choices.role_tiles import shapes
+    from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+
+    return shapes(LARGEST_SHARED_BYTES, clusters=True, more=True)
+
+
+def render_tile(task: tuple[Path, str, Any, bool]) -> None:
+    """A batched product in a tile, also with an early start."""
+    from lego_mlir import bf16
+    from lego_mlir.choices.role_tiles import label as of_tile
+    from lego_mlir.kernels import batched_products
+    from lego_mlir.kernels.role_products import RoleForm
+
+    folder, layouts, tile, early = task
+    kernel = batched_products.build(RoleForm(bf16, layouts=layouts), tile, BLOCKS)
+    kernel = kernel.schedule(EARLY) if early else kernel
+    mlir_kernels.keep_cubin(folder / f"{layouts}-{of_tile(tile)}{f'-{EARLY}' * early}", kernel, TARGET)
+
+
+def render_tiles(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """All tiles, on all cores."""
+    tasks = [(folder, *one) for one in product(("NN", "NT"), every_tile(), (False, True))]
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(render_tile, tasks))
+
+
+def timed_tiles(folder: Path, count: int, m: int, n: int, k: int, layouts: str) -> list[harness.Contender]:
+    """A batch in every tile, and by `torch.bmm`."""
+    problem, found = batched(count, m, n, k, layouts), []
+    for path in sorted(folder.glob(f"{layouts}-*")):
+        run = partial(mlir_kernels.kept_kernel(path / "batched_product.cubin"), *problem.given, **problem.sizes)
+        tile = path.name.removeprefix(f"{layouts}-").removesuffix(f"-{EARLY}")
+        error = problem.error(run(), path.name)
+        found.append(harness.contender(run, kernel=path.name, tile=tile, early=path.name.endswith(EARLY), error=error))
+    return [*found, *(harness.contender(run, kernel=kernel) for kernel, run in problem.torch.items())]
+
+
 def products_of(case: harness.Case) -> int:
     """Multiplications."""
     return math.prod(case[2:5]) * (case[1] if case[0] == "batched" else 1)
@@ -269,7 +318,11 @@ CALLS = runner.Benchmark(
     "batched_calls", [drawn(random.Random(f"35 batches {number}")) for number in range(DRAWN)], timed_call,
     protocol=harness.Protocol("steady", 0.03, 2, graphs=True, patience_ms=100), draw=drawn,
 )  # fmt: skip
-BENCHMARKS = {one.name: one for one in (BENCHMARK, CALLS)}
+TILE_TIMES = runner.Benchmark(
+    "batched_tiles", TILED, timed_tiles, render=render_tiles, target=TARGET,
+    protocol=harness.Protocol("steady", 0.02, 2, graphs=True, patience_ms=40),
+)  # fmt: skip
+BENCHMARKS = {one.name: one for one in (BENCHMARK, CALLS, TILE_TIMES)}
 
 if __name__ == "__main__":
     sys.exit(runner.main_of(BENCHMARKS, __doc__))

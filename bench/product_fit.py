@@ -42,6 +42,7 @@ from lego_mlir.choices.product_time import time_of
 from lego_mlir.choices.warp_tiles import RESIDENT
 from lego_mlir.choices.warpgroup_tiles import shares_rows
 from lego_mlir.hardware import devices
+from lego_mlir.hardware.memory import ELEMENT_BYTES
 
 PAGE = "results/product-choices.md"
 HELD_OUT = mlir_kernels.RESULTS / "static" / "product_fit_held_out.json"
@@ -61,8 +62,8 @@ LOOSE = 0.3
 """The prior: constants stay within a factor e^(1/LOOSE) of their start unless the data speak against it."""
 MOST_EXPONENT = 20.0  # beyond, a p-norm is the largest, and its powers overflow
 FOLDS = 10
-HOPPER_RUNS = ("hopper", "hopper_study", "hopper_large", "choice_check", "product_choices", "product_sizes")
-DATED = ("product_choices", "product_sizes")
+DATED = ("product_choices", "product_sizes", "product_parts", "product_kinds")
+HOPPER_RUNS = ("hopper", "hopper_study", "hopper_large", "choice_check", *DATED)
 """Runs at other sizes each time."""
 MOST_PARTED = 8
 FEW_TILE = re.compile(r"(.+) (\d+) stages")
@@ -209,7 +210,8 @@ def _hopper() -> Iterable[Measured]:
 
 
 def _of_row(run: str, dtype: str, row: dict[str, Any]) -> Iterable[Measured]:
-    product = ProductSize(*row["size"], row["layouts"], F16_BYTES)
+    m, n, k = row["size"]
+    product = ProductSize(m, n, k * ELEMENT_BYTES[dtype] // F16_BYTES, row["layouts"], F16_BYTES)
     if "choice" in row:
         resident = RESIDENT if row["blocks"] else 0
         tile = replace(recorded_tiles.of_row(row["choice"]), parts=row["parts"])
@@ -544,6 +546,8 @@ RUNS = {
     "product_choices 2026-11-22": "the choices of this model and those before",
     "product_choices 2026-11-23": "the first of each kind by this model, at other sizes",
     "product_sizes 2026-11-30": "kernels of classes in the leading tiles of 98 drawn sizes",
+    "product_parts 2026-11-30": "72 to 300 rows, K whole and in parts",
+    "product_kinds 2026-11-30": "129 to 300 rows, and 8-bit types, in tiles of every kind",
     "few_rows": "few rows and tiles by warpgroups",
     "small_products": "few rows, K in parts",
     "small_parts": "the same with more tiles and parts, in an earlier run",

@@ -14,6 +14,7 @@ matmul            by mma.sync at the papers' sizes, the best of the model's rank
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
 product_rows      rows from 1 to 300 around the edges of tiles, by four weights, and drawn sizes: what `matmul` runs
 product_parts     rows from 72 to 300 by five weights: what `matmul` runs, and K in parts
+product_kinds     few rows of 16 and 8 bits: the leaders of every kind, among them those that the choice leaves out
 product_sizes     drawn sizes, and the leading tiles of the time model at each, as kernels of all sizes
 
 SEED draws other sizes of the last two: those of a fit are not those that judge it.
@@ -471,6 +472,48 @@ def in_parts(product: Product) -> dict[str, Way]:
     return found
 
 
+KIND_UNITS, KIND_SIDES = (64, 128, 256), range(24, 257, 8)
+KIND_CLUSTERS, MORE_CLUSTERS = ((1, 1), (2, 1), (1, 2), (3, 1)), ((4, 1), (1, 4))
+KIND_PARTS = (2, 3, 4)
+LED_KINDS, OF_KIND, KIND_NEAR = 16, 2, 1.7
+"""Tiles of a size, and of a kind, and how slow by the model. More clusters are for rows that are not whole lines."""
+
+
+def of_every_kind(product: Product) -> dict[str, Way]:
+    """The choice, and the leaders of each order of operands, cluster and division of K, whatever rules leave out."""
+    from lego_mlir.choices.product_device import device_with
+    from lego_mlir.choices.product_tile import warpgroup_tile
+    from lego_mlir.choices.warpgroup_tiles import Wanted, keeps_sums, ringed, shares_rows, split_tiles, tile_of
+    from lego_mlir.hardware.memory import ELEMENT_BYTES
+
+    (m, n, k), bytes_ = product.size, ELEMENT_BYTES[product.dtype]
+    wanted = Wanted(m, n, k * bytes_ // F16_BYTES, device_with(SMS), product.layouts, bytes_)
+    clusters = KIND_CLUSTERS + MORE_CLUSTERS * wanted.shares_lines
+    tiles: list[Any] = split_tiles(wanted)
+    for turned, unit, side in every((False, True)[: 1 + wanted.plain], KIND_UNITS, KIND_SIDES):
+        rows, columns = (side, unit) if turned else (unit, side)
+        if rows % 16 or columns % wanted.unit or rows * columns > 256 * 192:
+            continue
+        tiles += [tile_of(wanted, (rows, columns), cluster, transposed=turned) for cluster in clusters]
+        for parts in KIND_PARTS:
+            tile = warpgroup_tile(rows, columns, 1, group=max(1, 2048 // rows), parts=parts, transposed=turned)
+            if -(-m // rows) * -(-n // columns) * parts <= SMS:
+                tiles.append(ringed(wanted, tile))
+    timed = [
+        (wanted.microseconds(tile), number, tile)
+        for number, tile in enumerate(tiles)
+        if shares_rows(tile, m, n) and keeps_sums(tile, m, product.layouts) and tile.stages > 2
+    ]
+    least, kinds = min(timed)[0], Counter[Any]()
+    chosen = product_runs.tile_for(product)
+    found = {"model": chosen}
+    for us, _, tile in sorted(timed):
+        kinds[kind := (tile.transposed, tile.cluster, tile.parts, tile.splits > 1)] += 1
+        if kinds[kind] <= OF_KIND and us <= KIND_NEAR * least and len(found) < LED_KINDS:
+            found[str(tile)] = replace(wanted.finished(tile, us), dependent=tile.lockstep == 0)
+    return {label: by_tile(product, label, tile) for label, tile in found.items()}
+
+
 # -- the suites
 
 QUICK = Protocol("steady", 0.03, 2, graphs=True, patience_ms=100)
@@ -487,6 +530,7 @@ SUITES: dict[str, Suite] = {
     "product_tuning": Suite([Product(size, "NN") for size in cases.TUNED], tuned, protocol=Protocol(graphs=True)),
     "product_rows": Suite(cases.ROWS, run_by_matmul, protocol=QUICK),
     "product_sizes": Suite(cases.CANDIDATES, leading, protocol=QUICK),
+    "product_kinds": Suite(cases.KINDS, of_every_kind, (*PYTORCH[:1], "_scaled_mm fast", "_int_mm"), QUICK),
     "product_parts": Suite(cases.FEW_TILES, in_parts, protocol=QUICK),
     "matmul": Suite([Product(*case) for case in every(cases.SYNC_SIZES, LAYOUTS)], synchronous, ("cuBLAS", "Triton"),
                     Protocol(graphs=True)),

@@ -1,5 +1,8 @@
 """The transpose, five ways from one kernel, against CUDA by hand, Triton, torch, CuPy and a copy of the same bytes.
 
+    python bench/transpose.py STEP                      the steps of `runner.py`
+    python bench/transpose.py transpose_bytes STEP      elements of a byte, odd sizes, in several tiles
+
 The CUDA baselines (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by
 nvcc; of the last and of Triton there are several tiles, and the fastest is taken. The bound is the faster of two copies
 of the same bytes, PyTorch's and the driver's.
@@ -7,6 +10,7 @@ of the same bytes, PyTorch's and the driver's.
 
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -190,7 +194,57 @@ def shares(name: str, sizes: Sequence[int]) -> tuple[str, mlir_kernels.Table]:
     return f"{about}.\n\n", mlir_kernels.table("|".join(["type", "kernel", *shown]), cells)
 
 
+# -- elements of a byte, in matrices of odd sizes
+
+BYTES = ((4097, 4097), (5003, 6007), (8191, 8191))
+SHAPES = [
+    ((256, 64), 512, 4),
+    ((128, 64), 512, 2),
+    ((128, 64), 512, 4),
+    *product(((128, 128), (256, 128), (256, 256)), (512, 1024), (4, 8)),
+    ((512, 64), 1024, 4),
+]
+"""Tiles, threads and widths; the first two are what matrices take."""
+
+
+def render_bytes(folder: Path, cases: Sequence[harness.Case]) -> None:
+    """A matrix of bytes in every shape, on all cores."""
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(render_shape, product([folder], cases, SHAPES)))
+
+
+def render_shape(task: tuple[Path, harness.Case, Any]) -> None:
+    from lego_mlir import u8
+    from lego_mlir.kernels import transpose
+
+    folder, (m, n), (tile, threads, width) = task
+    kernel = transpose.build("realigned", m, n, u8, tile=tile, threads=threads, width=width)
+    mlir_kernels.keep(folder, in_shape(m, n, tile, threads, width), mlir_kernels.compiled(kernel, TARGET, "ptx"))
+
+
+def in_shape(m: int, n: int, tile: tuple[int, int], threads: int, width: int) -> str:
+    return f"{m}x{n}-{tile[0]}x{tile[1]}-{threads}-{width}"
+
+
+def timed_bytes(folder: Path, m: int, n: int) -> list[harness.Contender]:
+    """Every shape, and a copy of the same bytes."""
+    import cupy as cp
+    import torch
+
+    source = torch.randint(0, 256, (m, n), device="cuda", dtype=torch.uint8)
+    target, turned = torch.empty((n, m), device="cuda", dtype=torch.uint8), source.t().contiguous()
+    copied, memory = torch.empty_like(source), [cp.from_dlpack(x).reshape(-1) for x in (source, target)]
+    found = [harness.contender(lambda: copied.copy_(source), kernel=COPIES[0])]
+    for shape in SHAPES:
+        name = in_shape(m, n, *shape)
+        launch = mlir_kernels.launcher(folder, name)
+        found.append(harness.exact(lambda launch=launch: launch(*memory), target, turned, kernel=name))
+    return found
+
+
 BENCHMARK = runner.Benchmark(NAME, list(product(DTYPES, (*SIZES, *ODD))), timed, table, render, static)
+OF_BYTES = runner.Benchmark("transpose_bytes", BYTES, timed_bytes, render=render_bytes)
 
 if __name__ == "__main__":
-    sys.exit(runner.main(BENCHMARK))
+    of_bytes = sys.argv[1:2] == [OF_BYTES.name]
+    sys.exit(runner.main(OF_BYTES, sys.argv[2:]) if of_bytes else runner.main(BENCHMARK))

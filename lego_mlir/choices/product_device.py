@@ -83,23 +83,27 @@ class LaunchKind:
 class ChoiceRules:
     """What was measured beside the model, as rules of the choice; docs/results/product-choices.md has the runs.
 
-    Shares of multiprocessors that blocks use at least: `least_filled` of parts of K, `transposed_filled` of transposed
-    products of few rows. Predicted times of more than 64 rows are scaled by `parted_row` where one row of tiles has K
-    in 2 parts, by `parted_rows` with other parts, and by `shared_gain` in clusters of 4 and 8 blocks, considered
-    where M N K is in `shared_work`. Relative to others, tiles are taken from `parted_gain` with parts of K,
-    `newer_gain` if transposed or unevenly shared, and `shallow_gain` with few stages. `beside` microseconds less takes
-    an 8-bit product that leaves room for the next launch, whose clusters begin with more than `most_sharing` rows of
-    tiles. From `large` elements of C for each multiprocessor, power alone limits a product of whole lines.
-    `tall_columns` are the most of a tile of 256 rows, without operands of an epilogue and with. K is split among
-    `least_splits` clusters. Producers meet every `meeting` steps from `least_rounds` tiles of a block, where rows are
-    whole lines and otherwise; groups of other heights are taken if they read `clearly` less.
-    Products that take less than `short` microseconds begin while the kernel before them runs.
+    Shares of multiprocessors that blocks use at least: `least_filled` of parts of K, `transposed_filled` of
+    transposed products of few rows. Predicted times of more than 64 rows are scaled by `parted_row` where one row of
+    tiles has K in 2 parts, by `parted_rows` with other parts; of `few_rows`, that many at most, and that many
+    elements of B at least, by `few_shared` for each doubling of a cluster along M, and along N; and by `shared_gain`
+    in clusters of 4 and 8 blocks, considered where M N K is in `shared_work`, and of 8-bit types in those of 2.
+    Relative to others, tiles are taken from `parted_gain` with parts of K, `newer_gain` if transposed or unevenly
+    shared, and `shallow_gain` with few stages. `beside` microseconds less takes an 8-bit product that leaves room for
+    the next launch, whose clusters begin with more than `most_sharing` rows of tiles. From `large` elements of C for
+    each multiprocessor, power alone limits a product of whole lines. `tall_columns` are the most of a tile of 256
+    rows, without operands of an epilogue and with. K is split among `least_splits` clusters. Producers meet every
+    `meeting` steps from `least_rounds` tiles of a block, where rows are whole lines and otherwise; groups of other
+    heights are taken if they read `clearly` less. Products that take less than `short` microseconds begin while the
+    kernel before them runs.
     """
 
     least_filled: float
     transposed_filled: float
     parted_row: float
     parted_rows: float
+    few_rows: tuple[int, int]
+    few_shared: tuple[float, float]
     shared_gain: Mapping[int, float]
     shared_work: tuple[int, int]
     parted_gain: float
@@ -122,12 +126,14 @@ class RolePath:
 
     It multiplies `products` pairs of 16-bit numbers in a clock, `slower` in the tiles that are named; `line` of 128
     bytes from the L2 cache, and `wait` of a tile before its first products and after its last, while none runs.
+    Batches that take less than `short` clocks begin while the kernel before them runs.
     """
 
     products: int
     slower: Mapping[str, float]
     line: float
     wait: float
+    short: float
 
 
 @dataclass(frozen=True, slots=True)

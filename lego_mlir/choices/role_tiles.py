@@ -142,6 +142,13 @@ def clocks(size: Rows, tile: ProductTile, device: ProductDevice, lines: int = 1,
     return float(-(-tiles // clusters) * (-(-k // STEP) * step + paths.wait))
 
 
+def starts_early(
+    size: Rows, tile: ProductTile, device: ProductDevice, lines: int = 1, columns_of_b: bool = True
+) -> bool:  # fmt: skip
+    """Whether a batch is so short that it begins while the kernel before it runs."""
+    return clocks(size, tile, device, lines, columns_of_b) < device.roles.short
+
+
 def _products(rows: int, columns: int, device: ProductDevice) -> float:
     """Clocks of the products of a step: those that were measured, and a line between two of as many rows."""
     paths = device.roles

@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from math import prod
+from math import log2, prod
 from typing import Final
 
 from lego_mlir.aliases import Json
@@ -79,6 +79,8 @@ SHARED: Final = TileRows(
     ((64, range(240, 56, -8)), (128, range(240, 56, -8))), ((1, 4), (4, 1), (2, 4), (4, 2))
 )  # fmt: skip
 """Clusters of more blocks, where rows of operands are not whole lines; the sides of NN are the other way around."""
+THREE: Final = TileRows(((64, range(256, 56, -8)), (128, range(256, 56, -8))), ((3, 1),))
+"""For three rows of tiles in one round, which read the same columns of B at the same time."""
 LARGEST: Final = ((256, 192), (1, 2))
 TRANSPOSED_ROWS: Final = tuple(rows for rows, _ in FEW_ROWS.sides)
 TRACED_ROWS: Final = 16
@@ -155,6 +157,12 @@ class Wanted:
         return all(extent % (STEP // 2) for extent in contiguous)
 
     @property
+    def is_few_rows(self) -> bool:
+        """Whether a large B is multiplied by few rows, of which a tile of 128 rows has not all."""
+        rows, least = self.device.choice.few_rows
+        return PLAIN_ROWS < self.m <= rows and self.n * self.k >= least
+
+    @property
     def is_short_and_unaligned(self) -> bool:
         """Whether clusters of 4 and 8 blocks may be quicker than smaller ones."""
         least, most = self.device.choice.shared_work
@@ -168,8 +176,12 @@ class Wanted:
     def microseconds(self, tile: ProductTile) -> float:
         """The estimate of the model of all products (`product_time`)."""
         gain, size = 1.0, ProductSize(self.m, self.n, self.k, self.layouts)
-        if tile.cluster in SHARED.clusters and tile.parts == 1 and self.shares_lines:
-            gain = self.device.choice.shared_gain[tile.sharing]
+        rules, (down, across) = self.device.choice, tile.cluster
+        pair = self.bytes_ < BYTES and tile.sharing == 2
+        if (tile.cluster in SHARED.clusters or pair) and tile.parts == 1 and self.shares_lines:
+            gain = rules.shared_gain[tile.sharing]
+        if tile.m < self.m and tile.splits == 1 and self.is_few_rows:
+            gain *= rules.few_shared[0] ** log2(down) * rules.few_shared[1] ** log2(across)
         return gain * product_time(size, tile, self.device, "steady").microseconds
 
     def finished(self, tile: ProductTile, us: float) -> ProductTile:
@@ -193,7 +205,7 @@ def choose(
     times = {tile: wanted.microseconds(tile) for tile in tiles}
     if bytes_ == 1:
         times = {tile: time - rules.beside * leaves_half(tile, wanted) for tile, time in times.items()}
-    found = min(times, key=lambda tile: times[tile] / gain_of(tile, device))
+    found = min(times, key=lambda tile: times[tile] / gain_of(tile, wanted))
     us = times[found]
     if found.lockstep == 0:
         divided = {
@@ -210,12 +222,13 @@ def choose(
     return by_two_consumers(found, wanted) if found.dependent and wanted.plain else found
 
 
-def gain_of(tile: ProductTile, device: ProductDevice) -> float:
+def gain_of(tile: ProductTile, wanted: Wanted) -> float:
     """The predicted time, relative to that of others, from which a tile is taken: 1 but for newer kinds."""
     uneven = tile.n % (UNIT * tile.cluster[0]) > 0 or tile.m % (UNIT * tile.cluster[1]) > 0
-    if not (tile.transposed or uneven) or tile.cluster not in PAIRS:
+    if not (tile.transposed or uneven) or tile.cluster not in PAIRS or wanted.is_few_rows:
         return 1.0
-    return device.choice.shallow_gain if tile.stages < ENOUGH_STAGES else device.choice.newer_gain
+    rules = wanted.device.choice
+    return rules.shallow_gain if tile.stages < ENOUGH_STAGES else rules.newer_gain
 
 
 def parted_scale(tile: ProductTile, wanted: Wanted) -> float:
@@ -305,24 +318,36 @@ def candidates(wanted: Wanted) -> list[ProductTile]:
         if fits(tile, w, 2 if w.m % tile.m else sharing) and not (whole and tile.n % SECTOR)
     ]  # fmt: skip
     found = found or [tile for tile in made if shares_rows(tile, w.m, w.n)]  # columns too few for a cluster
-    return [*found, *(transposed_tiles(w) if ample else ())]
+    return [*found, *three_rows(w), *(transposed_tiles(w) if ample else ())]
+
+
+def three_rows(wanted: Wanted) -> list[ProductTile]:
+    """Tiles of which three rows are one cluster, where all of them run at once."""
+    w, most, found = wanted, reached_by(prod(THREE.clusters[0]), wanted.device) // prod(THREE.clusters[0]), []
+    for height, width, cluster, _ in THREE.each():
+        fitting = width % w.unit == 0 and (w.layouts[1] == "T" or width % (UNIT * cluster[0]) == 0)
+        if not w.exact and fitting and 2 * height < w.m <= 3 * height and -(-w.n // width) <= most:
+            found.append(tile_of(w, (height, width), cluster))
+    return found
 
 
 def _is_possible(wanted: Wanted, sides: tuple[int, int], cluster: tuple[int, int], *, halves: bool) -> bool:
     """Whether kernels in this tile are written, and quick. With `halves`, blocks that share columns copy equal parts.
 
-    8-bit types are computed in single blocks where clusters were slower: in several rounds with an epilogue, or in one
-    round where tiles reach past the last row, whose boxes are slow.
+    8-bit types with rows of whole halves of lines are computed in single blocks where clusters were slower: in several
+    rounds with an epilogue, or in one round where tiles reach past the last row, whose boxes are slow, along N or of
+    rows that one tile has.
     """
     (height, width), narrow = sides, wanted.bytes_ == 1
     tall = wanted.device.choice.tall_columns[wanted.operands > 0]
     several = -(-wanted.m // height) * -(-wanted.n // width) > wanted.device.sms
-    slow = wanted.operands > 0 if several else wanted.m % height > 0
+    past = wanted.m % height > 0 and (cluster[1] > 1 or wanted.m <= PLAIN_ROWS)
+    slow = wanted.operands > 0 if several else past
     return (
         width % wanted.unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
         and (height <= PLAIN_ROWS or width <= (0 if wanted.exact or narrow else tall))
         and (width <= MOST_PROMOTED or not wanted.exact)
-        and not (narrow and cluster != (1, 1) and slow)
+        and not (narrow and cluster != (1, 1) and slow and not wanted.shares_lines)
     )
 
 

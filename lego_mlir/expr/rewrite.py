@@ -223,11 +223,8 @@ class Rewriter:
             methods = []
             for op, left, right in condition:
                 method = self.prover.proof(op, left, right)
-                if method == THOROUGHLY and atom.op in (Smaller, Larger):
-                    # The plain facts need the maximum, whose bound lets printers divide unsigned.
-                    method = self.prover.by_solver(op, left, right)
-                if method is None:
-                    break
+                if method is None or (method == THOROUGHLY and atom.op in (Smaller, Larger)):
+                    break  # the plain facts need the maximum, whose bound lets printers divide unsigned
                 methods.append(method)
             else:
                 result = rule.build_result(self.terms, binding)

@@ -1,7 +1,8 @@
-"""Two more analyses of signs, for claims that would otherwise need Z3, which takes a thousand times as long.
+"""Three more analyses of signs, for claims that would otherwise need Z3, which takes a thousand times as long.
 
     min(a, b) + c >= 0     where a + c and b + c are, and in the same way c - max(a, b)
     -g*(x // (g*d)) + c    >= -(x // d) + c, whose quotient may have a bound where the other one has none
+    x // d + c >= 0        where x + d*c is, of an x without a bound, such as a minimum
 
 The second one bounds the tiles of a group of the grouped order: with x < R*C, 8*(x // (8*C)) is at most R - 1. Forms
 of expressions are chosen by the plain `Facts`, and do not depend on what is shown here.
@@ -24,17 +25,21 @@ from collections.abc import Iterator
 
 from lego_mlir.expr.facts import Facts
 from lego_mlir.expr.nodes import FloorDiv, Larger, Smaller
-from lego_mlir.expr.poly import Atom, Poly, number
+from lego_mlir.expr.poly import ONE, Atom, Poly, number
 
 
 class ThoroughFacts(Facts):
     """Facts that take both sides of a minimum or maximum, and quotients by a part of their divisor."""
 
     def _shown_by_parts(self, poly: Poly, atom: Atom, factor: Poly) -> bool:
-        if atom.op not in (Smaller, Larger) or self._sign(factor) != (1 if atom.op is Smaller else -1):
-            return False
         fuel = self._fuel
-        shown = all(self._shown(poly.substituted(atom, side)) for side in atom.args)
+        if atom.op is FloorDiv and factor == ONE and self._sign(atom.args[1]) > 0:
+            x, d = atom.args
+            shown = self._shown(x + d * (poly - Poly({(atom,): 1})))
+        elif atom.op in (Smaller, Larger) and self._sign(factor) == (1 if atom.op is Smaller else -1):
+            shown = all(self._shown(poly.substituted(atom, side)) for side in atom.args)
+        else:
+            return False
         if not shown:
             self._fuel = fuel  # what else is tried must not depend on this attempt
         return shown

@@ -7,7 +7,7 @@
 | `padded` | `gallery.padded(R, C)` | one padding element per row shifts each row by a bank; costs R elements |
 | `swizzled` | `gallery.xor_swizzle(R, C)` | the same without extra memory: columns of row i are xored with i |
 | `vectorised` | `xor_swizzle(C, R, vec=w, per_phase=w)` | vectors of w elements, 16 bytes, which remain contiguous |
-| `realigned` | `gallery.padded(R, C)` | the vectors of memory that contain a row's elements: for odd sizes |
+| `realigned` | `gallery.padded(R + .., C)` | the vectors of memory that contain a row's elements: for odd sizes |
 | | `Row(2, C/2, R + ..)` | of 2-byte elements and known sizes, words of two rows, and whole sectors of the result |
 
 In the vectorised variant a tile is a grid of micro-tiles of w x w elements. A thread loads a micro-tile as w vectors,
@@ -33,7 +33,7 @@ from lego_mlir.aliases import IndexLike, Json, Traced
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.devices import reference
 from lego_mlir.hardware.memory import LINE_BYTES, WIDEST_ACCESS
-from lego_mlir.kernels.realigned import Realigned
+from lego_mlir.kernels.realigned import Realigned, sector_of
 from lego_mlir.kernels.visiting import is_multiple_of, visit
 from lego_mlir.kernels.word_pairs import BYTES, SECTOR, WordPairs, in_words, require_even
 from lego_mlir.layout.canonical import SizeLike
@@ -101,7 +101,7 @@ VARIANTS: Final = {
     "padded": TransposeVariant(lambda r, c, w: gallery.padded(r, c)),
     "swizzled": TransposeVariant(lambda r, c, w: gallery.xor_swizzle(r, c)),
     "vectorised": TransposeVariant(lambda r, c, w: micro_tiles(c, r, w), vectorised=True),
-    "realigned": TransposeVariant(lambda r, c, w: gallery.padded(r, c), realigned=True),
+    "realigned": TransposeVariant(None, realigned=True),
 }
 
 
@@ -137,7 +137,8 @@ def build(
     else:
         (rows, columns), threads, w = _shares(chosen, M, N, dtype, tile, threads, width)
     plan = _Plan(dtype, (rows, columns), threads, w, chosen)
-    grid = (lego.cdiv(M + SECTOR - 1 if paired else M, rows), lego.cdiv(N, columns))
+    early = 0 if not chosen.realigned or (not paired and is_multiple_of(M, sector_of(dtype))) else sector_of(dtype) - 1
+    grid = (lego.cdiv(M + early, rows), lego.cdiv(N, columns))
     cached = PAIRED_BYTES if paired else CACHED_BYTES
     layout = tile_order("transpose", _order(M, N, dtype, cached) if order is None else order, grid)
 
@@ -148,11 +149,12 @@ def build(
             tile_of_words = pairs.stage()
             visit(layout, lego.block_id.x, lambda at: pairs.move(at, tile_of_words))
             return
-        stage = plan.stage()
         if chosen.realigned:
             moved = Realigned(src, dst, plan.tile, threads, w)
-            visit(layout, lego.block_id.x, lambda at: moved.move(at, stage))
+            realigned = moved.stage()
+            visit(layout, lego.block_id.x, lambda at: moved.move(at, realigned))
             return
+        stage = plan.stage()
         source, result = src.tile_by(grid, plan.tile), dst.tile_by(grid[::-1], plan.tile[::-1])
         visit(layout, lego.block_id.x, lambda at: plan.body(source, result, stage, at))
 
@@ -226,6 +228,12 @@ def _realigned(
             raise UsageError(
                 f"transpose: {threads=} must divide the tile {given[0]} x {given[1]} evenly into vectors of {w} along "
                 f"both sides, {w} or a multiple of {w} rows at a time"
+            )
+        sector, step = sector_of(dtype), threads // lanes
+        if side % sector or (sector % step and step % sector):
+            raise UsageError(
+                f"transpose: the sides of the tile {given[0]} x {given[1]} must be multiples of {sector} elements, a "
+                f"sector, and {threads=} a power of two"
             )
     return given, threads, w
 

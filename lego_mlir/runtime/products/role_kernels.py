@@ -43,7 +43,10 @@ _KEPT: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class RoleKernel:
-    """A kernel by what it is compiled for: types by their names, orders, the multiple that N is, tile and blocks."""
+    """A kernel by what it is compiled for: types by their names, orders, the multiple that N is, tile and blocks.
+
+    An `early` one begins while the kernel before it runs.
+    """
 
     what: str
     dtype: str
@@ -52,12 +55,13 @@ class RoleKernel:
     multiple: int = ALIGNED
     tile: ProductTile = CHECKED_TILE
     blocks: int = CHECKED_BLOCKS
+    early: bool = False
 
     @property
     def name(self) -> str:
         """Its name in a folder of packed kernels."""
         form = f"{self.what}-{self.dtype}-{self.result}-{self.layouts}-{self.multiple}"
-        return f"{form}-{role_tiles.label(self.tile)}-{self.blocks}"
+        return f"{form}-{role_tiles.label(self.tile)}-{self.blocks}{'-early' * self.early}"
 
     def build(self) -> Kernel:
         """The kernel."""
@@ -91,13 +95,12 @@ def kernel_for(problem: Problem, device: Device, check: bool) -> Calls:
         return calls_of(wanted)
     room, lines = target_named(p.target).shared_per_block, 1 if p.whole_lines else 2
     clusters = wanted.may_pair and pairs_blocks(p.target, p.multiprocessors)
-    size = (p.m, p.batch or p.groups, p.n, p.k)
-    folder = kernels_folder(None)
-    more = folder is None and wanted.what == BATCHED and wanted.multiple == ALIGNED
-    tile = role_tiles.choose(
-        size, p.place, room, lines, clusters, more, p.layouts[1] == "T"
-    )  # fmt: skip
-    chosen = replace(wanted, tile=tile, blocks=p.multiprocessors)
+    size, folder, in_columns = (p.m, p.batch or p.groups, p.n, p.k), kernels_folder(None), p.layouts[1] == "T"
+    unpacked = folder is None and wanted.what == BATCHED
+    more = unpacked and wanted.multiple == ALIGNED
+    tile = role_tiles.choose(size, p.place, room, lines, clusters, more, in_columns)
+    early = unpacked and role_tiles.starts_early(size, tile, p.place, lines, in_columns)
+    chosen = replace(wanted, tile=tile, blocks=p.multiprocessors, early=early)
     return calls_of(chosen) if folder is None else _packed(chosen, p.target, folder)
 
 
@@ -136,4 +139,5 @@ def _built(wanted: RoleKernel) -> Kernel:
     form = RoleForm(*types, wanted.layouts, wanted.multiple)
     along_k = wanted.layouts == "TN"
     kind = batched_products if wanted.what == BATCHED else grouped_depths if along_k else grouped_products
-    return kind.build(form, tile, blocks)
+    kernel = kind.build(form, tile, blocks)
+    return kernel.schedule("dependent") if wanted.early else kernel

@@ -13,9 +13,9 @@ not (`f2.matrices`); other tiles are loaded element by element.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from itertools import product
 from math import gcd
 from typing import Any, Final
@@ -41,11 +41,14 @@ from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 WORD: Final = 32
 """Bits of one register of a fragment."""
+KEPT: Final = 256
+"""Layouts whose fragments are kept; a kernel has few, and loads many parts in each."""
 Block = tuple[int, int]
 """The number of a piece of a matrix, by row and column of pieces."""
 
 
-def fragments_of(layout: LinearLayout, tile: LinearLayout) -> dict[Block, list[int]] | None:
+@lru_cache(KEPT)
+def fragments_of(layout: LinearLayout, tile: LinearLayout) -> Mapping[Block, Sequence[int]] | None:
     """The registers of each piece of a layout, in the order of the fragment `tile`; None where the lanes differ.
 
     >>> from lego_mlir.f2.encodings import MmaSync
@@ -83,7 +86,7 @@ class RegisterOperand:
     tracer: Tracer
     dtype: DType
     registers: Sequence[Any]
-    pieces: dict[Block, list[int]]
+    pieces: Mapping[Block, Sequence[int]]
     shape: tuple[int, int]
     made: dict[Block, Value] = field(default_factory=dict)
 
@@ -103,7 +106,7 @@ class MemoryOperand:
     part: Part
     accesses: MatrixAccesses
     base: Expr
-    pieces: dict[Block, list[int]]
+    pieces: Mapping[Block, Sequence[int]]
     shape: tuple[int, int]
     made: dict[Block, Value] = field(default_factory=dict)
     loaded: dict[int, tuple[Value, int]] = field(default_factory=dict)

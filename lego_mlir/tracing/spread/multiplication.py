@@ -31,7 +31,7 @@ On sm_90a products of 64 rows for each 4 warps with b in shared memory are those
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Final, TypeAlias
@@ -191,7 +191,7 @@ def _multiplied(
     a: Operands,
     b: Operands,
     acc: Spread,
-    pieces: dict[Block, list[int]],
+    pieces: Mapping[Block, Sequence[int]],
 ) -> tuple[list[Scalar | None], Operand, dict[Block, Value]]:
     """The registers of the result by `mma.sync`, the left operand, and the pieces that are added to."""
     steps = shape_of_operand(a)[1] // kind.depth

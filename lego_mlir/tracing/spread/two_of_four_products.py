@@ -44,7 +44,7 @@ from lego_mlir.tracing.words.packed_views import PackedView
 from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 SPARSE: Final = "nvgpu.mma.sp.sync"
 KEPT_COLUMNS: Final = 16
@@ -116,7 +116,7 @@ def _warps(acc: Spread, index: int) -> list[tuple[int, ...]]:
 
 def _pieces(
     tracer: Tracer, name: str, given: Spread, tile: LinearLayout, warps: Sequence[tuple[int, ...]] | None
-) -> dict[Block, list[int]]:
+) -> Mapping[Block, Sequence[int]]:
     found = fragments_of(given.layout, tile)
     if found is None or (warps is not None and given.layout.bases["warp"] != warps):
         raise tracer.error(

@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lego_mlir.choices import families, warpgroup_tiles
+from lego_mlir.choices.product_counts import ProductSize
 from lego_mlir.choices.product_device import H200
 from lego_mlir.choices.product_tile import exchanged, warpgroup_tile
+from lego_mlir.choices.product_time import product_time
 from lego_mlir.choices.warpgroup_tiles import Wanted, shares_rows
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
 from lego_mlir.hardware.memory import ELEMENT_BYTES
@@ -74,6 +76,27 @@ def test_rows_that_touch_two_lines_share_their_copies():
     assert warpgroup_tiles.choose(5000, 5000, 5000, H200).cluster != (1, 1)
 
 
+def test_three_rows_of_tiles_are_clusters_where_all_of_them_fit():
+    """39 clusters of three blocks fit on an H200: with 40 they took two rounds, twice as long."""
+    three = [tile for tile in warpgroup_tiles.candidates(Wanted(150, 5120, 5120, layouts="NT")) if tile.sharing == 3]
+    assert {tile.m for tile in three} == {64} and min(tile.n for tile in three) == 136
+    assert all(tile.tiles(150, 5120)[1] <= 39 for tile in three)
+    for m in (128, 193):
+        tiles = warpgroup_tiles.candidates(Wanted(m, 5120, 5120, layouts="NT"))
+        assert not any(tile.sharing == 3 and tile.m == 64 for tile in tiles)
+
+
+def test_few_rows_share_columns_of_a_large_b():
+    """Clusters along M took 0.82 to 0.95 of the predicted time at 200 x 3584 x 3584, those along N up to 1.3."""
+    assert warpgroup_tiles.choose(200, 3584, 3584, H200).cluster == (2, 1)
+    few, small = Wanted(200, 3584, 3584, layouts="NT"), Wanted(200, 1024, 1024, layouts="NT")
+    along_m, along_n = (warpgroup_tile(64, 112, 8, cluster=cluster) for cluster in ((2, 1), (1, 2)))
+    assert few.is_few_rows and not small.is_few_rows and not Wanted(400, 3584, 3584).is_few_rows
+    for tile, scale in ((along_m, 0.92), (along_n, 1.05)):
+        size = ProductSize(200, 3584, 3584, "NT")
+        assert few.microseconds(tile) == pytest.approx(scale * product_time(size, tile, H200, "steady").microseconds)
+
+
 def test_short_products_begin_early():
     assert warpgroup_tiles.choose(512, 512, 512, H200).dependent
     assert warpgroup_tiles.choose(64, 4096, 4096, H200).n == 32
@@ -117,7 +140,8 @@ def test_few_tiles_of_8_bit_types_fill_the_device(operands):
     assert (choose(64, 4096, 14336).n, choose(16, 6144, 4096).n) == (32, 48)
     assert str(choose(16, 4096, 4096)).startswith("64x64 group")
     assert (choose(96, 3584, 3584).m, choose(96, 3584, 3584).cluster) == (128, (1, 1))  # no rows outside of A
-    assert choose(200, 5120, 5120).cluster == (1, 1)
+    assert (choose(200, 5120, 5120).m, choose(200, 5120, 5120).cluster) == (128, (2, 1))  # 0.92 of single blocks
+    assert choose(144, 4096, 14336).cluster == (3, 1)  # 0.89
     assert choose(1024, 1024, 1024).n == 128  # of several rows of tiles none leaves half of the device
     for size in ((128, 4096, 4096), (128, 6144, 4096), (128, 4096, 14336), (256, 4096, 4096)):
         assert (choose(*size).m, choose(*size).cluster) == (64, (2, 1))

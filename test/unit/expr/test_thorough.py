@@ -47,6 +47,22 @@ def test_thorough_facts_hold_at_every_value(extreme, coefficients, divisor, boun
             assert all(evaluate(expr, {x: i, y: j}) >= 0 for i in range((j + 1) * 3))
 
 
+@given(st.tuples(numbers, numbers), st.integers(1, 4), st.tuples(numbers, numbers))
+def test_quotients_of_a_minimum_hold_at_every_value(coefficients, divisor, ends):
+    (a, b), (limit, offset) = coefficients, ends
+    expr = FloorDiv(Smaller(a * x + b * (y + 1) * FloorDiv(x, y + 1), limit) + b, divisor) + offset
+    context = context_of({y: Range(0, 4), x: Range(0, 3 * (y + 1))})
+    if context.thorough_facts.nonnegative(context.terms.read(expr)):
+        for j in range(4):
+            assert all(evaluate(expr, {x: i, y: j}) >= 0 for i in range(3 * (j + 1)))
+
+
+def test_a_block_with_rows_before_an_end_has_a_tile_without_a_solver(no_solver):
+    keys, tiles = Size("N"), Size("M")
+    end = Smaller(keys, 128 * (tiles - FloorMod(x, tiles)))
+    assert prove(Le(1, FloorDiv(end + 127, 128)), {x: Range(0, 7 * tiles)}) == Proved("cases")
+
+
 def test_the_rows_left_in_a_group_of_tiles_need_no_solver(no_solver):
     rows, columns = Size("R"), Size("C")
     left = Smaller(rows - 8 * FloorDiv(x, 8 * columns), 8)

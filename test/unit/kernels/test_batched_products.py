@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from lego_mlir import bf16, f32
+from lego_mlir.choices import role_tiles
+from lego_mlir.choices.product_device import H200
 from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.interp.ptx import PtxRun
@@ -61,7 +63,25 @@ def test_tiles_of_any_columns_are_multiplied(layouts, tile):
     multiply(RoleForm(layouts=layouts), (136, 216, 200), "sm_90a", tile=tile)
 
 
-def multiply(form, shape, on, cluster=1, tile=SMALL):
+def test_short_batches_begin_early():
+    """At 8 x 1000 cubed that took 0.97 of the time on an H200, at 64 x 376 x 728 x 456 1.07 of it."""
+    for early, size in ((True, (512 * 96, 512, 96, 96)), (True, (8000, 8, 1000, 1000)), (False, (24064, 64, 728, 456))):
+        tile = role_tiles.choose(size, H200, lines=2, more=True)
+        assert role_tiles.starts_early(size, tile, H200, lines=2) == early
+
+
+@pytest.mark.parametrize(("layouts", "cluster"), [("NN", 1), ("NT", 2)])
+def test_a_product_may_begin_while_the_kernel_before_it_runs(layouts, cluster):
+    form = RoleForm(layouts=layouts)
+    multiply(form, (136, 136, 72), "sm_90a", cluster, early=True)
+    early = kernel(form, cluster).schedule("dependent")
+    text, entry = (made := compile_kernel(early, target="sm_90a", cache=None)).text, made.manifest["kernels"][0]
+    assert entry["dependent"] and text.index("griddepcontrol.wait") < text.index("cp.async.bulk.tensor")
+    older = compile_kernel(early, target="sm_80" if cluster == 1 else "sm_90", cache=None)
+    assert "griddepcontrol" not in older.text
+
+
+def multiply(form, shape, on, cluster=1, tile=SMALL, early=False):
     (m, n, k), (products, (of_a, by_a), (of_b, by_b)) = shape, (4, (2, 2), (4, 1))
     random = np.random.default_rng(m)
     a, b = (random.integers(-3, 4, s).astype(form.dtype.numpy) for s in ((of_a, m, k), (of_b, k, n)))
@@ -73,6 +93,7 @@ def multiply(form, shape, on, cluster=1, tile=SMALL):
     sizes = {"Z": products, "A": of_a, "B": of_b, "DA": by_a, "DB": by_b, "M": m, "N": n, "K": k,
              "SA": step_a, "PA": pitch_a, "SB": step_b, "PB": pitch_b}  # fmt: skip
     run = kernel(form, cluster, tile)
+    run = run.schedule("dependent") if early else run
     memory = {"a": memory_a, "b": memory_b, "c": np.full(products * m * n, 7, form.stored.numpy)}
     assert all(memory[p.name].size == concrete(p.size, sizes) for p in run.params)
     report = run_kernel(run, memory, sizes) if on == "interp" else PtxRun(target=on)(run, memory, sizes)

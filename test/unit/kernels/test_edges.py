@@ -10,7 +10,8 @@ from lego_mlir.kernels.product_classes import LARGEST, divisors, sizes_of
 from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.toolchain import Cache
 
-TILES = [("NT", warpgroup_tile(128, 64, 2, cluster=(1, 2))), ("NN", warpgroup_tile(64, 64, 2))]
+TILES = [("NT", warpgroup_tile(128, 64, 2, cluster=(1, 2))), ("NN", warpgroup_tile(64, 64, 2)),
+         ("NT", warpgroup_tile(64, 72, 2, cluster=(3, 1)))]  # fmt: skip
 DRAWN, MORE = 4, 60
 """Sizes of a kernel, and with --long."""
 
@@ -24,7 +25,7 @@ def product(layouts, tile, run, size, known=False):
     """Whether the emulator computes a product of small integers exactly over NaN, and its faults."""
     (m, n, k), draw = size, np.random.default_rng(sum(size))
     kernel = ScheduledProduct(tile, layouts).kernel(
-        size if known else sizes_of(divisors(layouts), 1, LARGEST), 4 // (tile.cluster[0] * tile.cluster[1])
+        size if known else sizes_of(divisors(layouts), 1, LARGEST), 6 // (tile.cluster[0] * tile.cluster[1])
     )
     a, b = (draw.integers(-2, 3, shape).astype(np.float16) for shape in ((m, k), (k, n)))
     arrays = {
@@ -44,6 +45,12 @@ def test_every_size_is_right(layouts, tile, run, request):
         size = tuple(int(draw.integers(1, most // n + 1)) * n for most, n in zip((300, 200, 200), by, strict=True))
         right, faults = product(layouts, tile, run, size)
         assert right and not faults, (size, faults[:1])
+
+
+@pytest.mark.parametrize("m", [129, 150, 192])
+def test_three_rows_of_tiles_are_clusters_in_one_round(m, run):
+    layouts, tile = TILES[2]
+    assert product(layouts, tile, run, (m, 136, 200), known=True) == (True, [])
 
 
 @pytest.mark.parametrize("m", [1, 65, 129, 200])
