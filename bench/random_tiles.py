@@ -494,7 +494,8 @@ def choose(words: Sequence[str]) -> int:
 
 
 BENCHMARK = runner.Benchmark(
-    "random_tiles", cases=[(seed,) for seed in BEHIND], timed=timed, table=table, render=render, draw=case_of, steps={"count": count, "choose": choose},
+    "random_tiles", cases=[(seed,) for seed in BEHIND], timed=timed, table=table, render=render, draw=case_of,
+    steps={"count": count, "choose": choose},
     protocol=harness.Protocol("steady", turn_s=0.003, rounds=9, patience_ms=1),
 )  # fmt: skip
 

@@ -198,7 +198,7 @@ class Alternatives:
         return found if triples else [*found, *self._with_both(n, computed.intersection(alive))]
 
     def _with_both(self, n: TileNode, computed: Iterable[int]) -> list[Group]:
-        """The layouts in which an operation takes a value twice, as `x @ x.T`, with a third one that is converted to both."""
+        """The two layouts in which `x @ x.T` takes a value, with a third one that is converted to both."""
         pairs = {
             frozenset(o.needs[j] for j, u in enumerate(self.operands[m]) if u is n)
             for m in self.users[n]

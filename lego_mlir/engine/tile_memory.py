@@ -52,8 +52,8 @@ class TileMemory:
     """A tile of `shape`, padded to powers of two, of elements of so many bits.
 
     `strides` are distances in elements, 0 for one that is not known; `widest` is the number of bytes that one access is
-    proved to take; `space` is "global" or "workgroup". The axes `masked` may reach past the end of the tensor. `offsets`
-    are those of each bit of an element, axis by axis, in a shared tile that is swizzled, or shuffled as lanes take it.
+    proved to take; `space` is "global" or "workgroup". The axes `masked` may reach past the end of the tensor.
+    `offsets` are those of each bit of an element, axis by axis, in a shared tile that is swizzled, or shuffled.
     """
 
     shape: tuple[int, ...]
@@ -106,9 +106,9 @@ class TileMemory:
         return _counted(self, layout, stored)
 
     def wavefronts(self, layout: LinearLayout, vector: int) -> int:
-        """The wavefronts of an access of `vector` elements of a shared tile; where rows are at unknown places, the least.
+        """The wavefronts of an access of `vector` elements of a shared tile, at least.
 
-        Elements of 64 bits are two words.
+        Where rows are at unknown places there may be more. Elements of 64 bits are two words.
         """
         words = max(1, self.bits // WORD_BITS)
         lanes = [words * combine(self._columns, c) for c in layout.columns_of("lane")]

@@ -181,9 +181,7 @@ def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:
     return None if tile is None else (tile, tracer.derive(position_formula(part.view.layout, part.at)).expr)
 
 
-def offsets_of(
-    tracer: Tracer, layout: Layout, at: Sequence[IndexLike], part: tuple[int, int]
-) -> LinearLayout | None:
+def offsets_of(tracer: Tracer, layout: Layout, at: Sequence[IndexLike], part: tuple[int, int]) -> LinearLayout | None:
     """The offset of each element of a part from its first one, by a layout of constant size; None if not linear."""
     dims, wide = tuple(map(int, layout.dims())), padded(part)
     shape = tuple(next(s for s in (n, w, d) if d % s == 0) for n, w, d in zip(part, wide, dims, strict=True))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lego_mlir.aliases import Operand
+from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
 from lego_mlir.engine.operand_places import added_in_place, ordered_operands
 from lego_mlir.engine.shared_placements import bytes_of, is_shared
@@ -50,7 +50,9 @@ from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.trace import Compute, Constant, If, Statement
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.mma import Part
 from lego_mlir.tracing.words.reductions import require_uniform
+from lego_mlir.tracing.words.tensor import View
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.open_tiles import OpenTile
@@ -72,16 +74,34 @@ Made: TypeAlias = Any
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
 
 
+@dataclass(frozen=True, slots=True)
+class TileWord:
+    """A tile operation of a run that keeps them whole: its node, the element that stands for its result, and memory.
+
+    `statements` make the element from those of the operands, `elements`; of a reduction it is two of them combined.
+    """
+
+    node: TileNode
+    element: Operand
+    elements: Sequence[Operand] = ()
+    statements: Sequence[Statement] = ()
+    memory: View | None = None
+    at: Sequence[IndexLike] = ()
+
+
 @dataclass(slots=True)
 class OpenLayouts:
     """The tiles of a kernel without a layout: their graph, and in the second run their values.
 
-    `choice` is None while the graph is recorded.
+    `choice` is None while the graph is recorded. A run for the `lego` dialect keeps `words` in place of values.
     """
 
     tracer: Tracer
     graph: TileGraph | None = None
     choice: LayoutChoice | None = None
+    words: list[TileWord] | None = None
+    statements: Sequence[Statement] = ()
+    """Those that made the last element of a function."""
     _next: int = 0
     _region: tuple[int, list[Statement] | None] = (0, None)
     _moves: list[tuple[TileNode, LinearLayout, LinearLayout]] = field(default_factory=list)
@@ -104,6 +124,11 @@ class OpenLayouts:
     def is_recording(self) -> bool:
         """Whether this is the first run."""
         return self.choice is None
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether one element of each tile stands for all, in place of values."""
+        return self.choice is None or self.words is not None
 
     # -- nodes
 
@@ -194,14 +219,18 @@ class OpenLayouts:
         compute: TileFunction,
         word: str,
         dtype: DType | None = None,
+        memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None = None,
     ) -> Operand:
         """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
 
-        The result of a reduction of one axis to none is data, that of a store or an assignment None.
+        The result of a reduction of one axis to none is data, that of a store or an assignment None. `memory` is that
+        of a load or a store, with the index of its first element.
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         nodes = [x.node for x in operands]
+        if self.words is not None:
+            return self._kept(operands, shape, sample, word, memory)
         if self.is_recording:
             element = sample()
             node = self.node(operation(), nodes, shape, dtype or _type_of(element), word)
@@ -211,6 +240,27 @@ class OpenLayouts:
         if node.has_no_layout:
             return found
         return OpenTile(self, node, node.element, None)
+
+    def _kept(
+        self,
+        operands: Sequence[OpenTile],
+        shape: Sequence[int],
+        sample: Callable[[], Operand],
+        word: str,
+        memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None,
+    ) -> Operand:
+        """The tile of one operation in a run that keeps words."""
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        assert self.words is not None
+        self.statements = ()
+        node, element = self._met(word, tuple(shape)), sample()
+        given, at = memory or (None, None)
+        view, at = (given.view, given.at) if isinstance(given, Part) else (given, at)
+        samples = [x.sample for x in operands]
+        whole = view if isinstance(view, View) else None
+        self.words.append(TileWord(node, element, samples, self.statements, whole, at or ()))
+        return element if node.has_no_layout else OpenTile(self, node, node.element, element)
 
     def _computed(self, node: TileNode, compute: TileFunction) -> Operand:
         """The spread values of a node in all of its chosen layouts; the result of one without any.
@@ -297,11 +347,14 @@ class OpenLayouts:
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
-        element = sample() if self.is_recording else None
-        if element is None:
+        self.statements = ()
+        element = sample() if self.has_elements else None
+        if not self.is_recording:
             node = self._met(word, tuple(shape))
         else:
             node = self.node(FreeTile(counted(element)), [x.node for x in operands], shape, _type_of(element), word)
+        if self.words is not None:
+            self.words.append(TileWord(node, element, statements=self.statements))
         self._makers[node] = lambda layout: make(
             boxed(layout, node.shape), [self._fetched(x.node, layout) for x in operands]
         )
