@@ -8,11 +8,11 @@ from lego_plugin import mlir_opt, needs_plugin
 
 import lego_mlir as lego
 from lego_mlir import LayoutError, Row, f16, f32, interp
-from test.tile_programs import WHOLE_SIZES, arrays_of, kernel_of, program
+from test.tile_programs import NUMPY, WHOLE_SIZES, arrays_of, kernel_of, program
 
 pytestmark = needs_plugin
 PASSES = "gpu.module(lego-lower-spread,reconcile-unrealized-casts,canonicalize,cse)"
-PROGRAMS = 120
+PROGRAMS = 40
 
 
 @lego.kernel(grid=8, block=128)
@@ -31,6 +31,7 @@ def turned(x: lego.Tensor(f16, Row(64, 128)), y: lego.Tensor(f16, Row(128, 64)))
 
 
 def test_softmax_and_a_turned_tile():
+    assert '"lego.convert"' in turned.mlir("tiles")
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal((32, 512)).astype(np.float32), np.zeros((32, 512), np.float32)
     assert interp.launch(mlir_opt(softmax.mlir("tiles"), PASSES), grid=8, block=128, args=[x, y]).clean
@@ -44,7 +45,7 @@ def test_softmax_and_a_turned_tile():
 
 @pytest.mark.parametrize("half", [0, 1])
 def test_random_programs(half):
-    found, converted = 0, 0
+    found = 0
     for number in range(half, PROGRAMS, 2):
         made = program(random.Random(1000 + number), WHOLE_SIZES)
         kernel = kernel_of(made)
@@ -52,11 +53,11 @@ def test_random_programs(half):
             text = kernel.mlir("tiles")
         except LayoutError:  # a word without an operation
             continue
-        found, converted = found + 1, converted + ("lego.convert" in text)
+        found += 1
         inputs, outputs = arrays_of(made, number)
-        results = [np.zeros_like(y) for y in outputs]
+        results = [np.zeros(y.shape, NUMPY[made.dtype]) for y in outputs]
         report = interp.launch(mlir_opt(text, PASSES), grid=1, block=made.block, args=[*inputs, *results], counts=False)
         assert report.clean, (number, report)
         for result, wanted in zip(results, outputs, strict=True):
             np.testing.assert_array_equal(result, wanted, str(number))
-    assert found >= 10 and converted >= 2
+    assert found >= 3
