@@ -22,6 +22,7 @@ from lego_mlir.tracing.definition.declared_sizes import declared_extents, declar
 from lego_mlir.tracing.trace.data_ranges import Distinct
 from lego_mlir.tracing.trace.divergence import refuse_differing
 from lego_mlir.tracing.trace.dtypes import DType, i32
+from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS
 from lego_mlir.tracing.trace.requirements import Requirement, of_clusters, of_layouts, of_relations
 from lego_mlir.tracing.trace.spec_line import Source, line_in
 from lego_mlir.tracing.trace.symbols import runtime_tables
@@ -176,7 +177,7 @@ def _constants(kernel: Kernel, tracer: Tracer) -> dict[str, Scalar]:
 
 def trace_of(kernel: Kernel, tracer: Tracer, parameters: Parameters, maps: Collection[str] = ()) -> KernelTrace:
     """The trace of a kernel whose statements were recorded; `maps` are names of layouts, no tables."""
-    sizes = sizes_of(kernel, tracer)
+    sizes, layouts = sizes_of(kernel, tracer), tracer.open_layouts
     body = tracer.contracted(tracer.body)
     return KernelTrace(
         name=kernel.name,
@@ -198,7 +199,7 @@ def trace_of(kernel: Kernel, tracer: Tracer, parameters: Parameters, maps: Colle
         phases=tracer.phases,
         numbered=tracer.numbered,
         contractions=tuple(tracer.contractions),
-        bounds=kernel.bounds,
+        bounds=layouts.bounds() if layouts is not None and kernel.bounds == NO_BOUNDS else kernel.bounds,
     )
 
 

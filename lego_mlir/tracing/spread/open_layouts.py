@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lego_mlir.aliases import IndexLike, Operand
@@ -25,6 +26,7 @@ from lego_mlir.engine.tile_graph import (
     GivenTile,
     GrowTile,
     HalfTile,
+    IndexedTile,
     LoadTile,
     MultiplyTiles,
     NewAxis,
@@ -42,11 +44,12 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 from lego_mlir.tracing.spread.conversion import convert, converted_together
 from lego_mlir.tracing.spread.distributed import Spread, dtype_of
 from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.trace.trace import Compute, Constant, If, Statement
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.words import warps
@@ -69,6 +72,10 @@ TOGETHER_BYTES: Final = 3 << 10
 """Shared memory of a warp at which a multiprocessor, of 64 warps and 228 KiB, has room for all its warps."""
 LOADED_BYTES: Final = 3 * TOGETHER_BYTES
 """The same for what is loaded, whose loads are then under way together, with a third of the warps."""
+FEWEST_REGISTERS: Final = 64
+"""Registers of a thread with which 32 warps share a multiprocessor, which is enough of them."""
+OTHER_REGISTERS: Final = 16
+"""Registers of a thread besides those of its values. No kernel of bench/layout_free.py and of 45 random programs spills."""
 Made: TypeAlias = Any
 """A spread value, or a tuple of those that one operation makes."""
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
@@ -129,6 +136,21 @@ class OpenLayouts:
     def has_elements(self) -> bool:
         """Whether one element of each tile stands for all, in place of values."""
         return self.choice is None or self.words is not None
+
+    def bounds(self) -> LaunchBounds:
+        """As many blocks as there are registers for, by the values that a thread holds; none where loops multiply.
+
+        Without a bound ptxas keeps registers for further blocks, and waits for a load before it issues the next one.
+        With it the loads of a region are issued together. Blocks that the values leave no room for would spill them.
+        """
+        if self.choice is None or self.graph is None or WARP * self.graph.warps != prod(self.tracer.block):
+            return NO_BOUNDS
+        operations = [(n.operation, n.weight) for n in self.choice.values]
+        loads = any(isinstance(o, LoadTile | IndexedTile) for o, _ in operations)
+        if not loads or any(isinstance(o, MultiplyTiles) and weight > 1 for o, weight in operations):
+            return NO_BOUNDS
+        registers = max(FEWEST_REGISTERS, self.choice.most_words() + OTHER_REGISTERS)
+        return LaunchBounds(min_blocks=max(1, int(REGISTERS_PER_SM / (registers * WARP * self.graph.warps))))
 
     # -- nodes
 
