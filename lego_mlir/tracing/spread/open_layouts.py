@@ -75,7 +75,7 @@ LOADED_BYTES: Final = 3 * TOGETHER_BYTES
 FEWEST_REGISTERS: Final = 64
 """Registers of a thread with which 32 warps share a multiprocessor, which is enough of them."""
 OTHER_REGISTERS: Final = 16
-"""Registers of a thread besides those of its values. No kernel of bench/layout_free.py and of 45 random programs spills."""
+"""Registers of a thread besides those of its values: of bench/layout_free.py and 45 random programs none spills."""
 Made: TypeAlias = Any
 """A spread value, or a tuple of those that one operation makes."""
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
