@@ -54,6 +54,10 @@ L2_TILES, CHECKED_TILES = 256, 16
 ALONE_BYTES = 120 << 10
 """Shared memory of a block of which a multiprocessor has room for one: sm_90 has 228 KiB."""
 SEARCHED, ALTERNATIVES, MOST_TRIES = 15, 20, 120
+BEHIND = (
+    138085434, 196197564, 286359138, 329789876, 354729230, 696902781, 726910895, 776086608, 934448602,
+)  # fmt: skip
+"""Seeds of programs that were the furthest behind Triton's at one of the places, with seed 20261201."""
 HEAD = """import triton
 import triton.language as tl
 
@@ -234,8 +238,10 @@ def keep_timed(folder: Path, name: str, kernel: Any) -> bytes:
     """Keep a kernel's machine code, and the slots that the engine predicts; the code."""
     found = mlir_kernels.compiled(kernel, TARGET)
     (facts,) = found.kernels
-    assert facts.dynamic_shared == 0
-    keep_launch(folder, name, found.bytes, entry=kernel.name, shared=0, unused=0, slots=slots_of(kernel.layout_choice))
+    keep_launch(
+        folder, name, found.bytes, entry=kernel.name, shared=facts.dynamic_shared, unused=0,
+        slots=slots_of(kernel.layout_choice),
+    )  # fmt: skip
     return found.bytes
 
 
@@ -355,7 +361,7 @@ def launches_of(
     about = json.loads(harness.rendered(folder / f"{name}.json").read_text())
     function = cupy.RawModule(path=str(folder / f"{name}.cubin")).get_function(about["entry"])
     given = (*(np.uint64(t.data_ptr()) for t in tensors), *(np.uint64(0) for _ in range(about["unused"])))
-    alone = ALONE_BYTES - function.shared_size_bytes
+    alone = max(ALONE_BYTES - function.shared_size_bytes, about["shared"])
     function.max_dynamic_shared_size_bytes = alone
     grids = {"memory": (blocks, 1), "l2": (L2_TILES, blocks // L2_TILES), "alone": (L2_TILES, blocks // L2_TILES)}
     launches = {
@@ -488,7 +494,8 @@ def choose(words: Sequence[str]) -> int:
 
 
 BENCHMARK = runner.Benchmark(
-    "random_tiles", timed=timed, table=table, render=render, draw=case_of, steps={"count": count, "choose": choose},
+    "random_tiles", cases=[(seed,) for seed in BEHIND], timed=timed, table=table, render=render, draw=case_of,
+    steps={"count": count, "choose": choose},
     protocol=harness.Protocol("steady", turn_s=0.003, rounds=9, patience_ms=1),
 )  # fmt: skip
 

@@ -29,7 +29,6 @@ def shuffled(n, k):
 def streamed(x, w, scales, y, group, tokens, parts, row_of_x, row_of_y, expert=0):
     """The tile of a block: `row_of_x` and `row_of_y` say which rows its tokens are, padding those past the end."""
     groups, warps, scale, wide = STEP // group, f2.MmaSync((WARPS, 1)), scales.dtype, y.dtype
-    of_lanes = f2.MmaOperand(0, warps, 8).layout((ROWS, STEP))  # 8 neighbours along K, as they are stored
     part, row = lego.block_id[0], ROWS * lego.block_id[1]
     first, end = part * (K // STEP) // parts, (part + 1) * (K // STEP) // parts
     of_x = lego.shared(x.dtype, gallery.xor_swizzle(STAGES * tokens, STEP, 32), name="of_x")
@@ -58,7 +57,7 @@ def streamed(x, w, scales, y, group, tokens, parts, row_of_x, row_of_y, expert=0
         lego.wait_copies(STAGES - 2)
         lego.barrier()  # all have multiplied what the next copies replace
         stage(step + STAGES - 1, (step - first + STAGES - 1) % STAGES)
-        numbers = lego.load(of_w, (ROWS, STEP), at=(slot * ROWS, 0), pin=of_lanes)
+        numbers = lego.load(of_w, (ROWS, STEP), at=(slot * ROWS, 0))
         if groups == 1:
             factor = lego.load(of_scales, (ROWS,), at=(slot, 0)).to(f32)[:, None]
             right = of_x.part((slot * tokens, 0), (tokens, STEP)).T

@@ -36,10 +36,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output", metavar="FILE", help="where to write; default and '-': standard output")
     parser.add_argument(
         "--emit",
-        choices=("lego", *STAGES, "obj", "c", "c-header"),
+        choices=("lego", "tiles", *STAGES, "obj", "c", "c-header"),
         help="the stage to stop at (default: by the output's suffix; otherwise mlir, or transformed with "
-        "--transform); lego is mlir with layouts as operations of the lego dialect; obj, c and c-header are for LL "
-        "programs (.ll), which compile to mlir, llvm, obj, c (with vector intrinsics) or c-header",
+        "--transform); lego is mlir with layouts as operations of the lego dialect, tiles has whole tiles with layouts "
+        "in their types; obj, c and c-header are for LL programs (.ll), which compile to mlir, llvm, obj, c (with "
+        "vector intrinsics) or c-header",
     )
     parser.add_argument(
         "--target", default="sm_80", help="the GPU architecture, such as sm_80 or sm_90a (default: sm_80)"
@@ -85,7 +86,7 @@ def run(args: argparse.Namespace) -> int:
     _refuse_idle_options(args)
     start, given = _input(args)
     entries = () if isinstance(given, bytes) else given.runnable(args.kernel)
-    if args.emit == "lego":
+    if args.emit in ("lego", "tiles"):
         files.write(args.output, _lego(args, given).encode())
         return 0
     made = _through_disk(args, start, given, entries)
@@ -113,9 +114,9 @@ def _refuse_idle_options(args: argparse.Namespace) -> None:
         raise UsageError(f"--input {args.input} is the input of the test data; add --with-data, or omit it")
     if args.locations and args.emit in ("llvm", "ptx", "cubin"):
         raise UsageError(f"--locations keeps the locations of emitted MLIR; with --emit {args.emit}, omit it")
-    if args.transform is not None and args.emit == "lego":
-        raise UsageError("--transform changes modules without layouts; with --emit lego, omit it")
-    if args.pipeline and args.emit in ("lego", "mlir", "transformed"):
+    if args.transform is not None and args.emit in ("lego", "tiles"):
+        raise UsageError(f"--transform changes modules without layouts; with --emit {args.emit}, omit it")
+    if args.pipeline and args.emit in ("lego", "tiles", "mlir", "transformed"):
         raise UsageError(f"--pipeline sets the passes of the nvvm stage, and --emit {args.emit} stops before it")
     suffix = Path(args.output or "").suffix
     implied = _EMITTED_BY_SUFFIX.get(suffix)
@@ -129,11 +130,13 @@ def _refuse_idle_options(args: argparse.Namespace) -> None:
 def _lego(args: argparse.Namespace, given: Spec | bytes) -> str:
     """The kernels of a spec as one module of the lego dialect."""
     if isinstance(given, bytes):
-        raise UsageError(f"--emit lego takes a spec, whose layouts are known; {args.spec} is the text of a module")
+        raise UsageError(
+            f"--emit {args.emit} takes a spec, whose layouts are known; {args.spec} is the text of a module"
+        )
     from lego_mlir.transforms.lego_ops.op_forms import to_custom, to_generic
     from lego_mlir.transforms.modules import merge
 
-    texts = [kernel.mlir("lego", locations=args.locations) for kernel in _traced(args, given)]
+    texts = [kernel.mlir(args.emit, locations=args.locations) for kernel in _traced(args, given)]
     return to_custom(merge([to_generic(text) for text in texts], unregistered=True)) if len(texts) > 1 else texts[0]
 
 

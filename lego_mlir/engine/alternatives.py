@@ -7,6 +7,7 @@ a value that is computed twice (rematerialised) is a set with two computed layou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import combinations, product
 from typing import Final, NamedTuple, TypeAlias
 
@@ -182,13 +183,24 @@ class Alternatives:
         found: list[Group] = [(k,) for k in alive if k in computed and (not users or k in needed)]
         if not users or isinstance(n.operation, TileState) or self.is_converted_later(n):
             return found
-        for size in (2, 3) if len(users) > 1 and len(alive) <= MOST_FOR_TRIPLES else (2,):
+        triples = len(users) > 1 and len(alive) <= MOST_FOR_TRIPLES
+        for size in (2, 3) if triples else (2,):
             found += [
                 g
                 for g in combinations(alive, size)
                 if computed.intersection(g) and len(needed.intersection(g)) >= size - 1
             ]
-        return found
+        return found if triples else [*found, *self._with_both(n, computed.intersection(alive))]
+
+    def _with_both(self, n: TileNode, computed: Iterable[int]) -> list[Group]:
+        """The two layouts in which `x @ x.T` takes a value, with a third one that is converted to both."""
+        pairs = {
+            frozenset(o.needs[j] for j, u in enumerate(self.operands[m]) if u is n)
+            for m in self.users[n]
+            if self.operands[m].count(n) > 1
+            for o in self.options[m]
+        }
+        return sorted({tuple(sorted({k, *pair})) for pair in pairs for k in computed if len({k, *pair}) == 3})
 
     def ways(self, n: TileNode, group: Group) -> list[Way]:
         """The ways to have a value in all layouts of a group, the cheapest of those that need the same."""

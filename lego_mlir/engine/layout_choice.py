@@ -25,9 +25,11 @@ import numpy as np
 from lego_mlir.engine.alternatives import Alternatives, Group, StateOption, Way
 from lego_mlir.engine.closure import candidates
 from lego_mlir.engine.elimination import INFEASIBLE, Factor, kept, least, restricted
-from lego_mlir.engine.operation_costs import operation_slots
-from lego_mlir.engine.tile_graph import MultiplyTiles, TileGraph, TileNode
+from lego_mlir.engine.operation_costs import held, operation_slots
+from lego_mlir.engine.shared_placements import is_shared
+from lego_mlir.engine.tile_graph import LoadTile, MultiplyTiles, ReadTile, TileGraph, TileNode
 from lego_mlir.errors import LayoutError
+from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.linear import LinearLayout
 
 MOST_CANDIDATES: Final = 16
@@ -75,6 +77,23 @@ class LayoutChoice:
     def is_best(self) -> bool:
         """Whether no assignment of the candidates is cheaper."""
         return self.slots - self.bound <= 1e-6 * max(1.0, self.slots)
+
+    def most_words(self) -> float:
+        """The most words of 32 bits that a thread holds for values, where the loads of a region are issued together."""
+        first: dict[int, int] = {}
+        alive = np.zeros(len(self.alternatives.graph.nodes) + 1)
+        for n, value in self.values.items():
+            start = first.setdefault(n.region, n.number) if isinstance(n.operation, LoadTile) else n.number
+            layouts = {result for _, result in (*value.computed, *value.moved) if not is_shared(result)}
+            if not n.has_no_layout and not isinstance(n.operation, ReadTile):
+                alive[start : self._last_use(n)] += (
+                    sum(held(layout, n.shape) for layout in layouts) * n.bits / WORD_BITS
+                )
+        return float(alive.max())
+
+    def _last_use(self, n: TileNode) -> int:
+        """The number of the last operation that takes a value, behind new labels too."""
+        return max((u.number if u in self.values else self._last_use(u) for u in n.users), default=n.number)
 
 
 def chosen_layouts(graph: TileGraph, most: int = MOST_CANDIDATES, rounds: int = MOST_ROUNDS) -> LayoutChoice:

@@ -11,6 +11,7 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | reduction | combinations, 4 a shuffle, and the exchange between warps by its plan, with addresses |
 | product | 8 for each `mma.sync` of 16 x 8, and 3 where words of a are moved to it; wavefronts of shared operands |
 | product by `wgmma` | half of both |
+| load or store of a shared tile | 1 a request, 3/2 a wavefront |
 | load into shared memory | the load of whole lines, and a wavefront a line |
 | conversion | its plan: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
@@ -70,7 +71,6 @@ from lego_mlir.f2.axis_bits import axis_bits, resized
 from lego_mlir.f2.banks import WORD_BITS
 from lego_mlir.f2.boxed import boxed, registers_of
 from lego_mlir.f2.conversion import (
-    ACCESS_SLOTS,
     BARRIER_SLOTS,
     WARP_BARRIER_SLOTS,
     ConversionPlan,
@@ -127,7 +127,6 @@ MOST_REGISTERS: Final[int] = FITTED["most_registers"]
 SPILL_SLOTS: Final[float] = FITTED["spill"]
 IMPOSSIBLE: Final = 1e9
 """Slots of what cannot be done at a place."""
-_VECTOR_BITS: Final = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,8 @@ def operation_slots(
             if stored and memory.divides_bytes(a.vector):
                 return IMPOSSIBLE
             if memory.space != "global":
-                return (1 + ACCESS_SLOTS) * max(1.0, n * node.bits / _VECTOR_BITS) + kept
+                wavefronts = memory.wavefronts(state, a.vector)
+                return made * a.requests * (MOVED_SLOTS + WAVEFRONT_SLOTS * wavefronts) + kept
             inside = prod(node.state_shape) / prod(state.out_sizes.values())
             if graph is not None:  # that of a warp of the block, which has no warps that are outside
                 inside *= state.in_sizes["warp"] / graph.warps

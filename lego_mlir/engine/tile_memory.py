@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Final
 
+from lego_mlir.f2.banks import ROW_BITS, WORD_BITS, wavefronts, words_of
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.matrix import combine, rank
 from lego_mlir.hardware.memory import WIDEST_ACCESS
@@ -52,6 +53,7 @@ class TileMemory:
 
     `strides` are distances in elements, 0 for one that is not known; `widest` is the number of bytes that one access is
     proved to take; `space` is "global" or "workgroup". The axes `masked` may reach past the end of the tensor.
+    `offsets` are those of each bit of an element, axis by axis, in a shared tile that is swizzled, or shuffled.
     """
 
     shape: tuple[int, ...]
@@ -60,11 +62,19 @@ class TileMemory:
     widest: int
     space: str
     masked: tuple[int, ...] = ()
+    offsets: tuple[int, ...] = ()
 
     @cached_property
     def order(self) -> tuple[Coordinate, ...]:
         """The unit vectors of the tile, lowest address first."""
         rank_ = len(self.shape)
+        if self.offsets:
+            units = [
+                tuple(1 << k if d == axis else 0 for d in range(rank_))
+                for axis in range(rank_)
+                for k in range(self.shape[axis].bit_length() - 1)
+            ]
+            return tuple(unit for _, unit in sorted(zip(self.offsets, units, strict=True)))
         axes = sorted(range(rank_), key=lambda k: (self.strides[k] or 1 << 60, -k))
         return tuple(
             tuple(1 << k if d == axis else 0 for d in range(rank_))
@@ -75,6 +85,8 @@ class TileMemory:
     @cached_property
     def _columns(self) -> tuple[int, ...]:
         """The address of each bit of an element, in the order of a layout's outputs."""
+        if self.offsets:
+            return self.offsets
         found, far = [], _FAR
         for size, stride in zip(self.shape, self.strides, strict=True):
             bits = size.bit_length() - 1
@@ -92,6 +104,17 @@ class TileMemory:
         of each request count, and of the warps that hold an element the first stores it.
         """
         return _counted(self, layout, stored)
+
+    def wavefronts(self, layout: LinearLayout, vector: int) -> int:
+        """The wavefronts of an access of `vector` elements of a shared tile, at least.
+
+        Where rows are at unknown places there may be more. Elements of 64 bits are two words.
+        """
+        words = max(1, self.bits // WORD_BITS)
+        lanes = [words * combine(self._columns, c) for c in layout.columns_of("lane")]
+        if any(c >> _FAR for c in lanes):
+            return max(words_of(vector, self.bits), ((vector * self.bits) << rank(lanes)) // ROW_BITS)
+        return wavefronts(lanes, self.bits // words, words * vector)
 
     def masks(self, layout: LinearLayout) -> int:
         """The conditions under which a thread accesses memory: one for each distance of its vectors along such axes."""

@@ -238,8 +238,10 @@ class Kernel(Referenced, OnArrays):
 
         return greatest(size, self.grid, self.block)
 
-    def module(self, form: Form | Literal["lego"] = "affine", *, warpgroups: bool = False) -> Module:
+    def module(self, form: Form | Literal["lego", "tiles"] = "affine", *, warpgroups: bool = False) -> Module:
         """The verified module (`ir.Module`), in a new context; "lego" keeps layouts as operations of that dialect.
+
+        "tiles" keeps whole tiles, whose layouts, chosen by the engine, are in their types.
 
         With `warpgroups`, products of spread values are emitted for the matrix unit of sm_90a where it can compute
         them.
@@ -247,7 +249,12 @@ class Kernel(Referenced, OnArrays):
         with bindings.load().ir.Context():
             return self._emitted(form, warpgroups)
 
-    def _emitted(self, form: Form | Literal["lego"], warpgroups: bool) -> Module:
+    def _emitted(self, form: Form | Literal["lego", "tiles"], warpgroups: bool) -> Module:
+        if form == "tiles":
+            from lego_mlir.tracing.definition.kernel_traces import tile_words
+            from lego_mlir.tracing.definition.tile_module import emitted_tiles
+
+            return emitted_tiles(*tile_words(self))
         trace = self.trace()
         from lego_mlir.tracing.emit.emit_module import emit_module
 
@@ -257,7 +264,9 @@ class Kernel(Referenced, OnArrays):
             return emit_module(trace, tiles=LegoTileEmitter)
         return emit_module(trace, form, warpgroups=warpgroups)
 
-    def mlir(self, form: Form | Literal["lego"] = "affine", *, locations: bool = True, warpgroups: bool = False) -> str:
+    def mlir(
+        self, form: Form | Literal["lego", "tiles"] = "affine", *, locations: bool = True, warpgroups: bool = False
+    ) -> str:
         """The verified module as text; `locations` keeps the spec's file and line of every operation."""
         text = self._texts.get((form, locations, warpgroups))
         if text is None:

@@ -22,6 +22,7 @@ from lego_mlir.tracing.definition.declared_sizes import declared_extents, declar
 from lego_mlir.tracing.trace.data_ranges import Distinct
 from lego_mlir.tracing.trace.divergence import refuse_differing
 from lego_mlir.tracing.trace.dtypes import DType, i32
+from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS
 from lego_mlir.tracing.trace.requirements import Requirement, of_clusters, of_layouts, of_relations
 from lego_mlir.tracing.trace.spec_line import Source, line_in
 from lego_mlir.tracing.trace.symbols import runtime_tables
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from lego_mlir.engine.layout_choice import LayoutChoice
     from lego_mlir.engine.tile_graph import TileGraph
     from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.spread.open_layouts import TileWord
 
 Parameters: TypeAlias = Sequence[Buffer | ScalarParameter]
 Recorded: TypeAlias = tuple[Tracer, list[Buffer | ScalarParameter]]
@@ -93,6 +95,18 @@ def recorded(kernel: Kernel, maps: NamedMaps) -> Recorded:
     return run(kernel, maps, kernel._choice)
 
 
+def tile_words(kernel: Kernel) -> tuple[KernelTrace, list[TileWord], LayoutChoice]:
+    """The kernel with its tile operations whole, and their layouts. Raises LayoutError for one without such tiles."""
+    choice = kernel.layout_choice
+    if choice is None:
+        raise LayoutError(
+            f"{kernel.name} has no tiles whose layouts the engine chooses, of which the lego dialect has types; load "
+            "them by their shapes alone, or emit the kernel as lego"
+        )
+    words: list[TileWord] = []
+    return trace_of(kernel, *run(kernel, NoNames(), choice, words)), words, choice
+
+
 def _chosen(kernel: Kernel, graph: TileGraph) -> LayoutChoice:
     from lego_mlir.engine.layout_choice import chosen_layouts
 
@@ -102,8 +116,11 @@ def _chosen(kernel: Kernel, graph: TileGraph) -> LayoutChoice:
         raise located(error, kernel.source) from None
 
 
-def run(kernel: Kernel, maps: NamedMaps, choice: LayoutChoice | None) -> Recorded:
-    """The function's statements; with a choice of layouts, those of the tiles in their layouts."""
+def run(kernel: Kernel, maps: NamedMaps, choice: LayoutChoice | None, words: list[TileWord] | None = None) -> Recorded:
+    """The function's statements; with a choice of layouts, those of the tiles in their layouts.
+
+    With `words` the tile operations are appended to that list in place of their statements.
+    """
     tracer = Tracer(kernel.name, kernel.grid, kernel.block, kernel.source, kernel.signature, kernel.cluster)
     tracer.contracts, tracer.fast, tracer.unit = kernel.contract, kernel.fast, kernel.unit
     tracer.known_sizes = kernel.known_sizes
@@ -114,6 +131,7 @@ def run(kernel: Kernel, maps: NamedMaps, choice: LayoutChoice | None) -> Recorde
         from lego_mlir.tracing.spread.open_layouts import OpenLayouts
 
         tracer.open_layouts = OpenLayouts.filled(tracer, choice)
+        tracer.open_layouts.words = words
     parameters: list[Buffer | ScalarParameter] = []
     arguments: list[Any] = []
     for name, kind in kernel.signature.items():
@@ -159,7 +177,7 @@ def _constants(kernel: Kernel, tracer: Tracer) -> dict[str, Scalar]:
 
 def trace_of(kernel: Kernel, tracer: Tracer, parameters: Parameters, maps: Collection[str] = ()) -> KernelTrace:
     """The trace of a kernel whose statements were recorded; `maps` are names of layouts, no tables."""
-    sizes = sizes_of(kernel, tracer)
+    sizes, layouts = sizes_of(kernel, tracer), tracer.open_layouts
     body = tracer.contracted(tracer.body)
     return KernelTrace(
         name=kernel.name,
@@ -181,7 +199,7 @@ def trace_of(kernel: Kernel, tracer: Tracer, parameters: Parameters, maps: Colle
         phases=tracer.phases,
         numbered=tracer.numbered,
         contractions=tuple(tracer.contractions),
-        bounds=kernel.bounds,
+        bounds=layouts.bounds() if layouts is not None and kernel.bounds == NO_BOUNDS else kernel.bounds,
     )
 
 

@@ -13,7 +13,7 @@ from lego_mlir.printers.mlir import MlirPrinter
 from lego_mlir.tracing.emit.emit_atomics import AtomicEmitter
 from lego_mlir.tracing.emit.emit_module import KernelEmitter, location_of, memref_type
 from lego_mlir.tracing.emit.emit_values import ValueEmitter
-from lego_mlir.tracing.trace.symbols import expressions
+from lego_mlir.tracing.trace.symbols import expressions, symbols
 from lego_mlir.tracing.trace.trace import Buffer, FunctionTrace, Return, Value, accesses_in
 from lego_mlir.transforms.called_functions import CALLED
 
@@ -66,7 +66,7 @@ class FunctionEmitter(KernelEmitter):
             self.compute = ValueEmitter(self.printer.build)
             self.tiles = self.tiles_of(self.printer, self.rows, self.trace.ranges)
             self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
-            self._emit_ids(function.body)
+            self._emit_ids(symbols(function.body))
             for parameter, value in zip(function.parameters, values, strict=False):
                 if isinstance(parameter, Value):
                     self._values[parameter.number] = value

@@ -11,6 +11,7 @@ isfinite(x)   |x| < inf, which a NaN is not
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from lego_mlir.aliases import Value as SsaValue
@@ -37,7 +38,7 @@ def number(build: Builder, value: int | float, like: Value) -> SsaValue:
 
 def truth_of(like: Value) -> str:
     """The MLIR type of a comparison of such values."""
-    return Value(like.number, dtypes.i1, like.width).mlir
+    return replace(like, dtype=dtypes.i1).mlir
 
 
 def compare(build: Builder, predicate: int, a: SsaValue, b: SsaValue, like: Value) -> SsaValue:

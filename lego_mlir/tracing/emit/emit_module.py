@@ -10,14 +10,14 @@ Every operation carries the file and line of its statement.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, assert_never
 
 from lego_mlir import bindings
-from lego_mlir.aliases import Attribute, Expr, Location
+from lego_mlir.aliases import Attribute, Expr, Location, Symbol
 from lego_mlir.aliases import Value as Emitted
 from lego_mlir.hardware.memory import BANK_ROW_BYTES
 from lego_mlir.hardware.tensor_maps import ATOM_BYTES
@@ -94,14 +94,20 @@ TILE_ALIGNMENT: Final = 16  # bytes: the alignment of the widest access of a thr
 
 
 def emit_module(
-    trace: KernelTrace, form: Form = "affine", tiles: type[TileEmitter] = TileEmitter, *, warpgroups: bool = False
+    trace: KernelTrace,
+    form: Form = "affine",
+    tiles: type[TileEmitter] = TileEmitter,
+    *,
+    warpgroups: bool = False,
+    emitter: KernelEmitter | None = None,
 ) -> Any:
     """The module, verified, in the current context; `tiles` emits the positions of accesses.
 
-    With `warpgroups` the products of spread values that `wgmma` can compute are emitted so (`emit_wgmma`).
+    With `warpgroups` the products of spread values that `wgmma` can compute are emitted so (`emit_wgmma`). Another
+    `emitter` writes operations that the bindings do not know.
     """
     ir = bindings.load().ir
-    ir.Context.current.allow_unregistered_dialects = tiles is not TileEmitter
+    ir.Context.current.allow_unregistered_dialects = tiles is not TileEmitter or emitter is not None
     with location_of(ir, trace.source):
         module = ir.Module.create()
         module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
@@ -110,7 +116,7 @@ def emit_module(
                 "gpu.module", attributes={"sym_name": ir.StringAttr.get(f"{trace.name}_module")}, regions=1
             )
         with ir.InsertionPoint(outer.regions[0].blocks.append()):
-            _emitter(trace, form, tiles, warpgroups).emit()
+            (emitter or _emitter(trace, form, tiles, warpgroups)).emit()
         module.operation.verify()
         return module
 
@@ -165,7 +171,7 @@ class KernelEmitter:
             self.tiles = self.tiles_of(self.printer, self.rows, self.trace.ranges)
             self.atomics = AtomicEmitter(self.printer.build, lambda value: self._values[value.number])
             self.copies = CopyEmitter(self.printer, self._memrefs, self.tiles)
-            self._emit_ids(self.trace.body)
+            self._emit_ids(self.symbols_used())
             self._emit_body(self.trace.body)
             self.printer.build.operation("gpu.return")
 
@@ -176,9 +182,13 @@ class KernelEmitter:
 
     # -- the function
 
+    def memref_of(self, buffer: Buffer) -> str:
+        """The type of a tensor."""
+        return memref_type(buffer)
+
     def _function(self) -> Any:
         ir, trace = self.ir, self.trace
-        inputs = [memref_type(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
+        inputs = [self.memref_of(p) if isinstance(p, Buffer) else p.dtype.mlir for p in trace.parameters]
         inputs += ["index"] * len(trace.sizes)
         tiles = [] if self.dynamic else [memref_type(tile, self.rows.get(tile.name)) for tile in trace.shared]
         attributes = {
@@ -223,8 +233,11 @@ class KernelEmitter:
             listed["lego.order"] = self.ir.StringAttr.get(order)
         return self.ir.DictAttr.get(listed)
 
-    def _emit_ids(self, body: tuple[Statement, ...]) -> None:
-        used = symbols(body)
+    def symbols_used(self) -> Collection[Symbol]:
+        """The ids and other symbols that statements name."""
+        return symbols(self.trace.body)
+
+    def _emit_ids(self, used: Collection[Symbol]) -> None:
         for symbol, (kind, axis) in self.trace.ids.items():
             if symbol in used:
                 value = self.printer.build.value(f"gpu.{kind}", (), "index", {"dimension": f"#gpu<dim {axis}>"})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lego_mlir.printers.builder import Builder
@@ -36,7 +37,7 @@ class ValueEmitter:
         return self.build.value(what, given, result.mlir, _flags(operator))
 
     def _in_f32(self, name: str, operands: Sequence[Value], given: Sequence[Any], result: Value) -> Any:
-        wide = Value(result.number, dtypes.f32, result.width)
+        wide = replace(result, dtype=dtypes.f32)
         extended = [self.convert(g, operand, wide) for g, operand in zip(given, operands, strict=True)]
         computed = self.build.value(OPERATORS[name].floats, extended, wide.mlir, _flags(OPERATORS[name]))
         return self.convert(computed, wide, result)
@@ -45,7 +46,7 @@ class ValueEmitter:
         """The same number in another element type; floats round to nearest even, and towards zero to integers."""
         a, b = source.dtype, result.dtype
         if _needs_f32(a, b):
-            wide = Value(result.number, dtypes.f32, result.width)
+            wide = replace(result, dtype=dtypes.f32)
             return self.convert(self.convert(given, source, wide), wide, result)
         if b.family == "bool":
             name, predicate = ("arith.cmpf", 13) if a.is_float else ("arith.cmpi", 1)

@@ -234,7 +234,8 @@ def first_access(
         if at is not None or view is given
         else ()
     )
-    memory = TileMemory(wide, bits, tuple(known), WIDEST_ACCESS, view.buffer.space, masked)
+    offsets = _shared_offsets(tracer, given, shape, at)
+    memory = TileMemory(wide, bits, tuple(known), WIDEST_ACCESS, view.buffer.space, masked, offsets)
     order = inside_first(memory, shape)
     layout = next(iter(anchors(shape, [order], memory.vectors(), warps)), None)
     if layout is None:
@@ -249,6 +250,20 @@ def first_access(
     tile = _Tile.located(tracer, called, given, layout, at)
     registers, access = next(iter(tile.accesses(distinct(layout), stored=stored)))
     return replace(memory, widest=len(registers) * view.dtype.bytes), access
+
+
+def _shared_offsets(
+    tracer: Tracer, given: View | Part | PackedView, shape: Sequence[int], at: Sequence[IndexLike] | None
+) -> tuple[int, ...]:
+    """The offset of each bit of an element in a shared tile; empty where it is not linear in them, or not known."""
+    from lego_mlir.tracing.spread.fragments import offsets_of
+
+    view, at = (given.view, given.at) if isinstance(given, Part) else (given, at)
+    dims = view.dims()
+    if view.buffer.space != "workgroup" or not len(shape) == len(dims) == 2:
+        return ()
+    found = offsets_of(tracer, view.layout, (0, 0) if at is None else at, (shape[0], shape[1]))
+    return () if found is None else tuple(c for name in found.in_sizes for c in found.columns_of(name))
 
 
 def _is_inside(

@@ -107,7 +107,9 @@ def _fold(tiles: Sequence[Spread], axis: int, combine: Combine, by_warp: str = "
     `by_warp` is the operation of `gpu.subgroup_reduce` for 32 bit integers.
     """
     if (tile := open_tile(tiles[0])) is not None:
-        return (tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine, by_warp)[-1], by_warp),)
+        return (
+            tile.reduced(tiles[1:], axis, lambda given: _fold(given, axis, combine, by_warp)[-1], by_warp, combine),
+        )
     layout = tiles[0].layout
     if len(layout.outs) == 1:
         if by_warp == "add" and (known := sum_of_scan(tiles[0])) is not None:

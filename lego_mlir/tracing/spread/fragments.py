@@ -180,18 +180,24 @@ class RowPositions:
 
 def memory_of(tracer: Tracer, part: Part) -> tuple[LinearLayout, Expr] | None:
     """The offset of each element of a part, and the position of its first one; None where it is not linear."""
-    dims, wide = part.view.dims(), padded(part.shape)
-    shape = tuple(next(s for s in (n, w, d) if d % s == 0) for n, w, d in zip(part.shape, wide, dims, strict=True))
-    whole = all(_is_multiple(tracer, at, n) for at, n in zip(part.at, shape, strict=True))
-    tile = _offsets(part.view.layout, shape, shape) if whole else None
-    if tile is None:
-        common = (gcd(n, d) for n, d in zip(part.shape, dims, strict=True))
-        steps = tuple(
-            next(k for k in range(n, 0, -1) if n % k == 0 and _is_multiple(tracer, at, k))
-            for at, n in zip(part.at, common, strict=True)
-        )
-        tile = _offsets(part.view.layout, part.shape, steps)
+    tile = offsets_of(tracer, part.view.layout, part.at, part.shape)
     return None if tile is None else (tile, tracer.derive(position_formula(part.view.layout, part.at)).expr)
+
+
+def offsets_of(tracer: Tracer, layout: Layout, at: Sequence[IndexLike], part: tuple[int, int]) -> LinearLayout | None:
+    """The offset of each element of a part from its first one, by a layout of constant size; None if not linear."""
+    dims, wide = tuple(map(int, layout.dims())), padded(part)
+    shape = tuple(next(s for s in (n, w, d) if d % s == 0) for n, w, d in zip(part, wide, dims, strict=True))
+    whole = all(_is_multiple(tracer, start, n) for start, n in zip(at, shape, strict=True))
+    tile = _offsets(layout, shape, shape) if whole else None
+    if tile is None:
+        common = (gcd(n, d) for n, d in zip(part, dims, strict=True))
+        steps = tuple(
+            next(k for k in range(n, 0, -1) if n % k == 0 and _is_multiple(tracer, start, k))
+            for start, n in zip(at, common, strict=True)
+        )
+        tile = _offsets(layout, part, steps)
+    return tile
 
 
 def _is_multiple(tracer: Tracer, at: IndexLike, n: int) -> bool:

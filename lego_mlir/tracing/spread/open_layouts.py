@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lego_mlir.aliases import Operand
+from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
 from lego_mlir.engine.operand_places import added_in_place, ordered_operands
 from lego_mlir.engine.shared_placements import bytes_of, is_shared
@@ -25,6 +26,7 @@ from lego_mlir.engine.tile_graph import (
     GivenTile,
     GrowTile,
     HalfTile,
+    IndexedTile,
     LoadTile,
     MultiplyTiles,
     NewAxis,
@@ -42,15 +44,18 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
 from lego_mlir.tracing.spread.conversion import convert, converted_together
 from lego_mlir.tracing.spread.distributed import Spread, dtype_of
 from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace.dtypes import DType
+from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
 from lego_mlir.tracing.trace.trace import Compute, Constant, If, Statement
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.words import warps
+from lego_mlir.tracing.words.mma import Part
 from lego_mlir.tracing.words.reductions import require_uniform
+from lego_mlir.tracing.words.tensor import View
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.open_tiles import OpenTile
@@ -67,21 +72,43 @@ TOGETHER_BYTES: Final = 3 << 10
 """Shared memory of a warp at which a multiprocessor, of 64 warps and 228 KiB, has room for all its warps."""
 LOADED_BYTES: Final = 3 * TOGETHER_BYTES
 """The same for what is loaded, whose loads are then under way together, with a third of the warps."""
+FEWEST_REGISTERS: Final = 64
+"""Registers of a thread with which 32 warps share a multiprocessor, which is enough of them."""
+OTHER_REGISTERS: Final = 16
+"""Registers of a thread besides those of its values: of bench/layout_free.py and 45 random programs none spills."""
 Made: TypeAlias = Any
 """A spread value, or a tuple of those that one operation makes."""
 TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
+
+
+@dataclass(frozen=True, slots=True)
+class TileWord:
+    """A tile operation of a run that keeps them whole: its node, the element that stands for its result, and memory.
+
+    `statements` make the element from those of the operands, `elements`; of a reduction it is two of them combined.
+    """
+
+    node: TileNode
+    element: Operand
+    elements: Sequence[Operand] = ()
+    statements: Sequence[Statement] = ()
+    memory: View | None = None
+    at: Sequence[IndexLike] = ()
 
 
 @dataclass(slots=True)
 class OpenLayouts:
     """The tiles of a kernel without a layout: their graph, and in the second run their values.
 
-    `choice` is None while the graph is recorded.
+    `choice` is None while the graph is recorded. A run for the `lego` dialect keeps `words` in place of values.
     """
 
     tracer: Tracer
     graph: TileGraph | None = None
     choice: LayoutChoice | None = None
+    words: list[TileWord] | None = None
+    statements: Sequence[Statement] = ()
+    """Those that made the last element of a function."""
     _next: int = 0
     _region: tuple[int, list[Statement] | None] = (0, None)
     _moves: list[tuple[TileNode, LinearLayout, LinearLayout]] = field(default_factory=list)
@@ -104,6 +131,26 @@ class OpenLayouts:
     def is_recording(self) -> bool:
         """Whether this is the first run."""
         return self.choice is None
+
+    @property
+    def has_elements(self) -> bool:
+        """Whether one element of each tile stands for all, in place of values."""
+        return self.choice is None or self.words is not None
+
+    def bounds(self) -> LaunchBounds:
+        """As many blocks as there are registers for, by the values that a thread holds; none where loops multiply.
+
+        Without a bound ptxas keeps registers for further blocks, and waits for a load before it issues the next one.
+        With it the loads of a region are issued together. Blocks that the values leave no room for would spill them.
+        """
+        if self.choice is None or self.graph is None or WARP * self.graph.warps != prod(self.tracer.block):
+            return NO_BOUNDS
+        operations = [(n.operation, n.weight) for n in self.choice.values]
+        loads = any(isinstance(o, LoadTile | IndexedTile) for o, _ in operations)
+        if not loads or any(isinstance(o, MultiplyTiles) and weight > 1 for o, weight in operations):
+            return NO_BOUNDS
+        registers = max(FEWEST_REGISTERS, self.choice.most_words() + OTHER_REGISTERS)
+        return LaunchBounds(min_blocks=max(1, int(REGISTERS_PER_SM / (registers * WARP * self.graph.warps))))
 
     # -- nodes
 
@@ -194,14 +241,18 @@ class OpenLayouts:
         compute: TileFunction,
         word: str,
         dtype: DType | None = None,
+        memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None = None,
     ) -> Operand:
         """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
 
-        The result of a reduction of one axis to none is data, that of a store or an assignment None.
+        The result of a reduction of one axis to none is data, that of a store or an assignment None. `memory` is that
+        of a load or a store, with the index of its first element.
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         nodes = [x.node for x in operands]
+        if self.words is not None:
+            return self._kept(operands, shape, sample, word, memory)
         if self.is_recording:
             element = sample()
             node = self.node(operation(), nodes, shape, dtype or _type_of(element), word)
@@ -211,6 +262,27 @@ class OpenLayouts:
         if node.has_no_layout:
             return found
         return OpenTile(self, node, node.element, None)
+
+    def _kept(
+        self,
+        operands: Sequence[OpenTile],
+        shape: Sequence[int],
+        sample: Callable[[], Operand],
+        word: str,
+        memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None,
+    ) -> Operand:
+        """The tile of one operation in a run that keeps words."""
+        from lego_mlir.tracing.spread.open_tiles import OpenTile
+
+        assert self.words is not None
+        self.statements = ()
+        node, element = self._met(word, tuple(shape)), sample()
+        given, at = memory or (None, None)
+        view, at = (given.view, given.at) if isinstance(given, Part) else (given, at)
+        samples = [x.sample for x in operands]
+        whole = view if isinstance(view, View) else None
+        self.words.append(TileWord(node, element, samples, self.statements, whole, at or ()))
+        return element if node.has_no_layout else OpenTile(self, node, node.element, element)
 
     def _computed(self, node: TileNode, compute: TileFunction) -> Operand:
         """The spread values of a node in all of its chosen layouts; the result of one without any.
@@ -297,11 +369,14 @@ class OpenLayouts:
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
-        element = sample() if self.is_recording else None
-        if element is None:
+        self.statements = ()
+        element = sample() if self.has_elements else None
+        if not self.is_recording:
             node = self._met(word, tuple(shape))
         else:
             node = self.node(FreeTile(counted(element)), [x.node for x in operands], shape, _type_of(element), word)
+        if self.words is not None:
+            self.words.append(TileWord(node, element, statements=self.statements))
         self._makers[node] = lambda layout: make(
             boxed(layout, node.shape), [self._fetched(x.node, layout) for x in operands]
         )

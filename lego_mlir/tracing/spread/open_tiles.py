@@ -41,6 +41,7 @@ from lego_mlir.engine.tile_graph import (
 from lego_mlir.errors import LayoutError, LegoError, brief
 from lego_mlir.expr.index import Index
 from lego_mlir.f2.boxed import linear, padded, shape_of_box
+from lego_mlir.f2.fibers import Combine
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
 from lego_mlir.f2.shape_ops import shape_of
@@ -136,6 +137,7 @@ class OpenTile(Spread):
             with self.layouts.tracer.recorded() as statements:
                 found = on_element(*filled_in([tile.sample for tile in tiles]))
             counted.append(max(0.5, slots_of(statements)))
+            self.layouts.statements = statements
             return found
 
         word, shape = getattr(on_element, "__name__", "map").replace("<lambda>", "map"), tiles[0].shape
@@ -201,7 +203,7 @@ class OpenTile(Spread):
             accesses.store(target, given[0], at, cache, evict)
 
         name = name_of(view) if isinstance(view, View | PackedView) else "?"
-        x.layouts.tile(operation, [x], x.shape, lambda: None, compute, f"store into {name}", x.dtype)
+        x.layouts.tile(operation, [x], x.shape, lambda: None, compute, f"store into {name}", x.dtype, (target, at))
 
     def pinned(self, layout: LinearLayout) -> Spread:
         """The tile in a layout that a person gives, from here on: `lego.convert`."""
@@ -317,11 +319,16 @@ class OpenTile(Spread):
     # -- reductions, indices
 
     def reduced(
-        self, others: Sequence[Spread], axis: int, fold: Callable[[Sequence[Spread]], Operand], by_warp: str
+        self,
+        others: Sequence[Spread],
+        axis: int,
+        fold: Callable[[Sequence[Spread]], Operand],
+        by_warp: str,
+        combine: Combine,
     ) -> Operand:
         """This tile and others reduced together along an axis by `fold`; the result is that of the last one.
 
-        `by_warp` is the instruction that reduces a warp, if there is one.
+        `by_warp` is the instruction that reduces a warp, if there is one; `fold` combines two elements by `combine`.
         """
         tiles = [self.get(), *(self.layouts.as_open(x) for x in others)]
         shape = self.shape if len(self.shape) == 1 else (*self.shape[:axis], *self.shape[axis + 1 :])
@@ -329,7 +336,11 @@ class OpenTile(Spread):
         tracer = self.layouts.tracer
 
         def sample() -> Operand:
-            return Scalar(tracer.value(last.dtype))
+            found = Scalar(tracer.value(last.dtype))
+            if self.layouts.words is not None and len(tiles) == 1:
+                with tracer.recorded() as self.layouts.statements:
+                    combine((last.sample,), (found,))
+            return found
 
         return self.layouts.tile(
             lambda: ReduceTile(axis, len(tiles), bool(by_warp)),
@@ -427,7 +438,7 @@ def load(
     tracer = current("lego.load")
     shape, layouts = _checked(tracer, "lego.load", shape), layouts_of(tracer)
     count = warps_of_block(tracer)
-    found = accesses.first_access("lego.load", source, shape, at, count) if layouts.is_recording else None
+    found = accesses.first_access("lego.load", source, shape, at, count) if layouts.has_elements else None
     view, fixed = source.view if isinstance(source, Part) else source, _pinned(tracer, "lego.load", shape, pin)
 
     def sample() -> Operand:
@@ -455,7 +466,7 @@ def load(
         assert isinstance(view, View)
         return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), count)
 
-    return layouts.tile(operation, (), shape, sample, compute, f"load of {name_of(view)}", view.dtype)
+    return layouts.tile(operation, (), shape, sample, compute, f"load of {name_of(view)}", view.dtype, (source, at))
 
 
 def full(dtype: DType, shape: Sequence[int], value: Operand) -> OpenTile:

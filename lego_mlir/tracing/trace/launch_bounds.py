@@ -6,7 +6,8 @@
 | `min_blocks=n` | `__launch_bounds__(threads, n)` | `.minnctapersm n`: few enough that n blocks fit a multiprocessor |
 
 With both, a thread has at most n registers and few enough for the blocks: `.maxnreg` of the smaller number. ptxas keeps
-them by spilling registers to local memory. They change no result. PTX ISA, "Performance-Tuning Directives".
+them by spilling registers to local memory. They change no result. PTX ISA, "Performance-Tuning Directives". Kernels
+that load tiles without a layout have as many `min_blocks` as their values leave room for, where neither is written.
 """
 
 from __future__ import annotations

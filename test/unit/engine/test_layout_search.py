@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lego_mlir as lego
-from lego_mlir import Row, f32
+from lego_mlir import Row, f16, f32
 from lego_mlir.engine.closure import candidates
 from lego_mlir.engine.conversion_bounds import conversion_bounds
 from lego_mlir.engine.elimination import kept, least
@@ -195,3 +195,20 @@ def test_a_part_of_all_ways_may_have_none_for_a_value_that_is_converted_later():
     part.options = {**every.options, scan: [made], user: same}
     assert same and part.is_converted_later(scan) and not part.groups(scan, list(range(len(every.layouts[scan]))))
     assert best_of(part).values[scan].moved
+
+
+def test_a_value_is_rounded_before_it_moves_to_both_operands():
+    """Of x x^T both operands move, from a layout that neither of them has: half as much where x is rounded first."""
+
+    @lego.kernel(grid=1, block=128)
+    def squared(x: lego.Tensor(f32, Row(64, 64)), sums: lego.Tensor(f32, Row(64)), y: lego.Tensor(f32, Row(64, 64))):
+        tile = lego.load(x, (64, 64))
+        tile = tile * tile
+        tile.sum(0).store(sums)
+        half = tile.to(f16)
+        lego.mma(half, half.T, lego.zeros(f32, (64, 64))).store(y)
+
+    values = squared.layout_choice.values
+    (half,) = (n for n in values if n.bits == 16)
+    assert len(values[half].moved) == 2
+    assert not any(value.moved for n, value in values.items() if n.number < half.number)

@@ -1,6 +1,7 @@
 """`lego.scan` against NumPy and a loop: functions that do not commute, several values, random layouts, all backends."""
 
 import re
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -154,3 +155,21 @@ def test_refused(word, error, pattern):
 
     with pytest.raises(error, match=pattern):
         k.trace()
+
+
+@pytest.mark.parametrize(("shape", "axis", "warps"), [((16, 256), 0, 4), ((16, 256), 0, 3), ((256, 16), 1, 16)])
+def test_tiles_whose_layout_the_engine_chooses(shape, axis, warps):
+    """Also each conversion that the engine did not plan costs no less than the bound that it was left out by."""
+
+    @lego.kernel(grid=1, block=32 * warps)
+    def k(x: lego.Tensor(i32, Row(*shape)), y: lego.Tensor(i32, Row(*shape))):
+        tile = lego.load(x, shape)
+        (tile.cumsum(axis) - tile.cumsum(1 - axis)).store(y)
+
+    x = np.random.default_rng(0).integers(-9, 10, shape).astype(np.int32)
+    _, y = launch(k, x, np.zeros_like(x))
+    np.testing.assert_array_equal(y, np.cumsum(x, axis) - np.cumsum(x, 1 - axis))
+    alternatives = k.layout_choice.alternatives
+    for node in alternatives.nodes:
+        for source, target in permutations(range(len(alternatives.layouts[node])), 2):
+            alternatives.plan(node, source, target)
