@@ -1,0 +1,301 @@
+"""Decoding with multi-head latent attention by warpgroups: one cached latent is the keys and the values of all heads.
+
+    q [B, rows, 576], rows = queries heads     cache [P, 64, 576]     table [B, MOST]     lengths [B]     o [B, rows, 512]
+
+A block has 64 rows and a part of the tokens of a sequence (`key_parts`). One role copies pages to shared memory; two
+groups of warps take the pages in turns. Each has the scores of its page, and half of the columns of the result, to which
+it adds the products of both pages; the weights of the other group are read from shared memory:
+
+    group 0   scores of page 0   weights 0           weights 0 * left half of page 0     weights 1 * left half of page 1
+    group 1   scores of page 1             weights 1     weights 0 * right half of page 0    weights 1 * right half of ..
+
+While a group computes weights, the products of the other one run. Half of a page is replaced as soon as its group has
+added it. Weights are relative to a maximum that is handed from group to group, and renewed only where one exceeds it by
+a factor of `GROWTH`: results are divided by the sum of the weights in the end.
+
+Queries are the last positions of their sequence: query i attends to keys up to i + length - queries. The result of a
+query without keys is 0.
+
+(DeepSeek-AI, "DeepSeek-V2", 2024, section 2.1; on groups in turns: DeepSeek-AI, "FlashMLA", 2025.)
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import lego_mlir as lego
+from lego_mlir import Row, bf16, f2, f32, i32
+from lego_mlir.aliases import Operand
+from lego_mlir.hardware.limits import WARP
+from lego_mlir.kernels.attention_forms import CHUNK, WARPS
+from lego_mlir.kernels.attention_tiles import staged
+from lego_mlir.kernels.fused_attention import in_lanes
+from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
+from lego_mlir.kernels.rule_tiles import with_parameters
+
+if TYPE_CHECKING:
+    from lego_mlir.tracing.definition.kernel import Kernel
+    from lego_mlir.tracing.trace.dtypes import DType
+
+LATENT: Final = 512
+"""Features of values, the first ones of keys."""
+WIDTH: Final = LATENT + 64
+"""Features of keys: those of values, then the rotary ones."""
+HALF: Final = LATENT // 2
+"""Columns of the result of a group."""
+PAGE: Final = 64
+"""Tokens of a page and of a tile, and rows of a block."""
+GROWTH: Final = 2.0**8
+"""Weights up to this are kept relative to the maximum that is known."""
+VECTOR: Final = 4
+"""Elements that a thread combines at once."""
+REGISTERS: Final = (40, 232)
+"""Of a thread that copies, and of one that computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatentForm:
+    """Attention to latents: scores are products times `scale`, by the features of heads before their absorption."""
+
+    heads: int
+    queries: int = 1
+    dtype: DType = bf16
+    scale: float = (128 + 64) ** -0.5
+
+    @property
+    def rows(self) -> int:
+        """Rows of a sequence: all heads of a query, one query after the other."""
+        return self.heads * self.queries
+
+    @property
+    def exponent(self) -> float:
+        """The factor of products in exponents of 2."""
+        return self.scale * math.log2(math.e)
+
+
+def build(form: LatentForm | None = None) -> Kernel:
+    """The kernel. B, P, MOST and the blocks U of a tile of rows, more than B, are sizes of the launch; counters are 0."""
+    form = form or LatentForm(128)
+    B, U = lego.size("B", max=2**15), lego.size("U", max=2**16 - 1)
+    P, MOST = lego.size("P", max=2**24), lego.size("MOST", max=2**20)
+    tiles, threads = -(-form.rows // PAGE), 3 * WARPS * WARP
+    types = {
+        "q": lego.Tensor(form.dtype, Row(B, form.rows, WIDTH)),
+        "cache": lego.Tensor(form.dtype, Row(P, PAGE, WIDTH)),
+        "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
+        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * PAGE + 1)),
+        "o": lego.Tensor(form.dtype, Row(B, form.rows, LATENT)),
+        "partial": lego.Tensor(f32, Row(U, tiles, PAGE, LATENT)),
+        "sums": lego.Tensor(f32, Row(U, tiles, PAGE)),
+        "counters": lego.Tensor(i32, Row(B, tiles)),
+    }
+
+    def latent_attention(
+        q: Operand, cache: Operand, table: Operand, lengths: Operand, o: Operand, partial: Operand, sums: Operand,
+        counters: Operand,
+    ) -> None:  # fmt: skip
+        place, number = lego.block_id[:2]
+        pages = PageRing(form)
+        part = part_of_block(lengths, number, B, U, PAGE)
+        turns = lego.cdiv(lego.maximum(part.end - part.begin, 0), 2 * PAGE)
+        copies, computes = REGISTERS
+        with lego.warps(2 * WARPS, 3 * WARPS, registers=copies), lego.when(part.exists == 1):
+            pages.fill_queries(q, part.b, place)
+            for n in lego.range(2 * turns):
+                pages.fill(cache, table, part, n, P)
+        for g in range(2):
+            with lego.warps(g * WARPS, (g + 1) * WARPS, registers=computes), lego.when(part.exists == 1):
+                rows = LatentRows(form, pages, part, place, g)
+                for turn in lego.range(turns):
+                    rows.visit(turn)
+                rows.finish()
+                with lego.when(part.parts == 1):
+                    rows.store(o)
+                with lego.otherwise():
+                    rows.store_part(partial, sums, number)
+        lego.barrier()
+
+        def of_part(row: Operand, column: Operand, block: Operand) -> Found:
+            vector = partial.atomic_load(block, place, row, column, width=VECTOR)
+            return sums.atomic_load(block, place, row), vector
+
+        last = part.exists * lego.where(part.parts > 1, 1, 0)
+        with lego.when(last == 1), lego.when(part.is_last(counters, place)):
+            across, count = LATENT // VECTOR, lego.minimum(form.rows - place * PAGE, PAGE)
+            for v in lego.range(lego.thread_id[0], count * across, threads):
+                row, column = v // across, v % across * VECTOR
+                _, vector = combined(part.first, part.parts, functools.partial(of_part, row, column), VECTOR)
+                o.store(vector.to(form.dtype), part.b, place * PAGE + row, column)
+
+    return lego.kernel(grid=(tiles, U), block=threads)(with_parameters(latent_attention, types))
+
+
+class PageRing:
+    """Shared memory of a block: its queries, two pages, of which halves are replaced, and what the groups exchange.
+
+    The weights of group 1 take the place of the rotary part of the queries, which the groups keep in registers.
+    """
+
+    def __init__(self, form: LatentForm) -> None:
+        self.queries = lego.shared(form.dtype, staged(PAGE, WIDTH), "queries")
+        self.ring = lego.shared(form.dtype, staged(PAGE, WIDTH, 2), "pages")
+        first = lego.shared(form.dtype, staged(PAGE, PAGE), "weights")
+        self.weights = first.part((0, 0), (PAGE, PAGE)), self.queries.part((0, LATENT), (PAGE, WIDTH - LATENT))
+        self.tops = lego.shared(f32, Row(2, PAGE), "tops")
+        self.asked = lego.barriers(1, arrivals=WARPS)
+        self.full = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
+        self.empty = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
+        self.weighed = [lego.barriers(1, arrivals=WARPS) for _ in range(2)]
+        self.met = lego.barriers(1, arrivals=2 * WARPS)
+
+    def half(self, n: Operand, side: int) -> Operand:
+        """Columns of a page: those of the result of a group, and the rotary ones with those of group 1."""
+        return self.ring.part((n % 2 * PAGE, side * HALF), (PAGE, HALF + side * (WIDTH - LATENT)))
+
+    def values(self, n: Operand, side: int) -> Operand:
+        """The values of a page for a group."""
+        return self.ring.part((n % 2 * PAGE, side * HALF), (PAGE, HALF))
+
+    def fill_queries(self, q: Operand, b: Operand, place: Operand) -> None:
+        """Copy the queries of the block; rows past the last one are zeros."""
+        lego.copy_async(q, self.queries, at=(b, place * PAGE, 0), barrier=self.asked[0])
+        self.asked[0].arrive()
+
+    def fill(self, cache: Operand, table: Operand, part: KeyPart, n: Operand, pages: Operand) -> None:
+        """Copy page n of the part, each half as soon as the last one is added; zeros in place of a page after the last one."""
+        first = part.begin + n * PAGE
+        found = lego.where(first < part.end, lego.index(table[part.b, lego.minimum(first, part.end - 1) // PAGE]), pages)
+        for side in range(2):
+            self.empty[side][n - 2].wait()
+            full = self.full[side][n]
+            lego.copy_async(cache, self.half(n, side), at=(found, 0, side * HALF), barrier=full)
+            full.arrive()
+
+    def clear(self, n: Operand, end: Operand, thread: Operand) -> None:
+        """Make the values of page n from token `end` on zeros, whose weights are 0: what was there may not be finite."""
+        across = LATENT // CHUNK
+        zeros = lego.register(self.ring.dtype, 0.0, CHUNK).get()
+        for v in lego.range(end * across + thread, PAGE * across, WARPS * WARP):
+            self.ring.store(zeros, n % 2 * PAGE + v // across, v % across * CHUNK)
+        lego.barrier()
+
+
+class LatentRows:
+    """64 rows of a group of warps: its half of their results, and the sums of the weights of its pages."""
+
+    def __init__(self, form: LatentForm, pages: PageRing, part: KeyPart, place: Operand, group: int) -> None:
+        self.form, self.pages, self.part, self.place, self.group = form, pages, part, place, group
+        self.thread = lego.thread_id[0] - group * WARPS * WARP
+        parent = f2.MmaSync((WARPS, 1))
+        self.scores, self.whole = (parent.layout((PAGE, n)) for n in (PAGE, HALF))
+        self.left = f2.MmaOperand(0, parent).layout((PAGE, PAGE))
+        self.sliced = f2.Sliced(1, parent).layout((PAGE,))
+        pages.asked[0].wait()
+        self.rotary = pages.queries.load(lego.arange(self.left, 0), LATENT + lego.arange(self.left, 1))
+        self.best = lego.register(lego.full(f32, self.sliced, LOWEST))
+        self.total = lego.register(in_lanes(lego.zeros(f32, self.scores)))
+        self.out = lego.register(lego.zeros(f32, self.whole))
+        self.following = lego.register(lego.zeros(f32, self.scores))
+        query = (place * PAGE + lego.arange(self.sliced, 0)) // form.heads
+        self.ends = lego.minimum(part.end, part.length - form.queries + query + 1)
+        self.whole_end = lego.minimum(part.end, part.length - form.queries + 1)
+
+    def visit(self, turn: Operand) -> None:
+        """Add two pages, of which this group weighs one."""
+        pages, g = self.pages, self.group
+        n = 2 * turn + g
+        self.score(n)
+        if g == 1:
+            pages.weighed[0][turn].wait()
+            self.fade(self.top(0))
+        top = lego.maximum(self.following.get().max(axis=1), LOWEST)
+        known = self.best.get()
+        new = lego.where((top - known) * self.form.exponent > math.log2(GROWTH), top, known)
+        p = lego.exp2(
+            lego.fma(self.following.get(), self.form.exponent, (new * -self.form.exponent)[:, None]), fast=True
+        )
+        weights = p.to(self.form.dtype)
+        new.store(pages.tops, at=(g, 0))
+        weights.store(pages.weights[g])
+        pages.weighed[g][turn].arrive()
+        own = lego.convert(weights, to=self.left)
+        if g == 0:
+            self.fade(new)
+            self.total.set(self.total.get() + in_lanes(p))
+            self.add(own, n)
+            pages.weighed[1][turn].wait()
+            self.fade(self.top(1))
+            pages.empty[0][n].arrive()
+            self.add(pages.weights[1], n + 1)
+        else:
+            self.add(pages.weights[0], n - 1)
+            self.fade(new)
+            pages.empty[1][n - 1].arrive()
+            self.total.set(self.total.get() + in_lanes(p))
+            self.add(own, n)
+        pages.empty[g][2 * turn + 1].arrive()
+
+    def score(self, n: Operand) -> None:
+        """The scores of page n, without those of tokens that a query does not attend to."""
+        pages = self.pages
+        pages.full[0][n].wait()
+        queries = pages.queries
+        s = lego.mma(queries.part((0, 0), (PAGE, HALF)), pages.half(n, 0).T, lego.zeros(f32, self.scores))
+        pages.full[1][n].wait()
+        s = lego.mma(queries.part((0, HALF), (PAGE, HALF)), pages.values(n, 1).T, s)
+        rest = pages.ring.part((n % 2 * PAGE, LATENT), (PAGE, WIDTH - LATENT))
+        self.following.set(lego.mma(self.rotary, rest.T, s))
+        first = self.part.begin + n * PAGE
+        with lego.when(first + PAGE > self.whole_end):
+            key = first + lego.arange(self.scores, 1)
+            self.following.set(lego.where(key < self.ends[:, None], self.following.get(), -math.inf))
+            with lego.when((first < self.part.end) & (self.part.end < first + PAGE)):
+                pages.clear(n, self.part.end - first, self.thread)
+
+    def top(self, group: int) -> Operand:
+        """The maximum to which the weights of a group are relative."""
+        return self.pages.tops.load(group, lego.arange(self.sliced, 0))
+
+    def fade(self, new: Operand) -> None:
+        """Relate what is summed to a new maximum, if one of the warp's rows has one."""
+        known = self.best.get()
+        with lego.when(lego.warp_any(new > known)):
+            factor = lego.exp2((known - new) * self.form.exponent, fast=True)[:, None]
+            self.total.set(self.total.get() * factor)
+            self.out.set(self.out.get() * factor)
+            self.best.set(new)
+
+    def add(self, weights: Operand, n: Operand) -> None:
+        """Add the values of page n."""
+        self.out.set(lego.mma(weights, self.pages.values(n, self.group), self.out.get()))
+
+    def finish(self) -> None:
+        """Divide the result by the sum of the weights of both groups."""
+        pages = self.pages
+        self.total.get().sum(axis=1).store(pages.tops, at=(1 - self.group, 0))  # which this group has read last
+        pages.met[0].arrive()
+        pages.met[0].wait()
+        self.sum = self.top(0) + self.top(1)
+        share = lego.where(self.sum > 0.0, 1.0 / self.sum, 0.0)
+        self.out.set(self.out.get() * share[:, None])
+
+    def store(self, o: Operand) -> None:
+        """The rows of the result, through the place of their queries."""
+        held = self.pages.queries.part((0, self.group * HALF), (PAGE, HALF))
+        self.out.get().to(self.form.dtype).store(held)
+        lego.barrier()
+        across, first = HALF // CHUNK, self.place * PAGE
+        for v in lego.range(self.thread, lego.minimum(self.form.rows - first, PAGE) * across, WARPS * WARP):
+            row, column = v // across, self.group * HALF + v % across * CHUNK
+            o.store(self.pages.queries.load(row, column, width=CHUNK), self.part.b, first + row, column)
+
+    def store_part(self, partial: Operand, sums: Operand, number: Operand) -> None:
+        """The result of a part of the tokens, and the logarithm of the sum of its weights."""
+        row, column = lego.arange(self.whole, 0), self.group * HALF + lego.arange(self.whole, 1)
+        partial.atomic_store(self.out.get(), number, self.place, row, column)
+        if self.group == 0:
+            log = lego.fma(self.best.get(), self.form.exponent, lego.log2(self.sum))
+            sums.atomic_store(log, number, self.place, lego.arange(self.sliced, 0))
