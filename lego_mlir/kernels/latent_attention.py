@@ -76,6 +76,12 @@ class LatentForm:
         return self.scale * math.log2(math.e)
 
 
+def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> int:
+    """The blocks of a tile of rows, whatever the lengths: one a sequence, and as many as parts are wanted."""
+    tiles = -(-form.rows // PAGE)
+    return batch + -(-multiprocessors * (1 + (2 * batch * tiles > multiprocessors)) // tiles)
+
+
 def build(form: LatentForm | None = None) -> Kernel:
     """The kernel. B, P, MOST and the blocks U of a tile of rows, more than B, are sizes of the launch; counters are 0."""
     form = form or LatentForm(128)
