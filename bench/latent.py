@@ -51,8 +51,8 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir.kernels import latent_attention
 
     for rest in dict.fromkeys(tuple(rest) for _, _, _, *rest in cases):
-        kernel = latent_attention.build(form_of(*rest))
-        mlir_kernels.keep_code(folder, label(*rest), mlir_kernels.compiled(kernel, TARGET))
+        for kernel in latent_attention.build(form_of(*rest)):
+            mlir_kernels.keep_code(folder, f"{kernel.name}-{label(*rest)}", mlir_kernels.compiled(kernel, TARGET))
         print(label(*rest), flush=True)
 
 
@@ -103,7 +103,7 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
 
     torch.cuda.empty_cache()
     problem = Problem(*case)
-    o, ours = launch_of(folder / f"{label(*case[3:])}.cubin", problem)
+    o, ours = launch_of(folder, problem)
     made = {"lego_mlir": lambda: lambda: (ours(), o)[1], "flash_mla": lambda: flash_mla(problem)}
     roof = max(problem.bytes / BYTES_A_S, problem.operations / FLOPS)
     found = []
@@ -122,20 +122,27 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
     return found
 
 
-def launch_of(path: Path, problem: Problem, blocks: int | None = None) -> tuple[Any, Callable[[], Any]]:
-    """The result, and the launch into it."""
+def launch_of(folder: Path, problem: Problem, blocks: int | None = None) -> tuple[Any, Callable[[], Any]]:
+    """The result, and the launches into it: of a batch with one block a sequence nothing is combined."""
     import torch
 
     from lego_mlir.kernels.latent_attention import blocks_of_rows
 
-    kernel, (batch, queries, heads, _) = mlir_kernels.kept_kernel(path), problem.q.shape
+    batch, queries, heads, _ = problem.q.shape
     rows, processors = queries * heads, torch.cuda.get_device_properties(0).multi_processor_count
     tiles, o = -(-rows // TOKENS), torch.empty((batch, queries, heads, LATENT), device="cuda", dtype=torch.bfloat16)
-    blocks = blocks_of_rows(form_of(heads, queries), batch, processors) if blocks is None else blocks
+    usual, groups = blocks_of_rows(form_of(heads, queries), batch, processors)
+    blocks = usual if blocks is None else blocks
     partial, sums = (torch.empty((blocks, tiles, TOKENS, *n), device="cuda") for n in ((LATENT,), ()))
-    counters = torch.zeros((batch, tiles), dtype=torch.int32, device="cuda")
+    spans = torch.empty((batch, 2), dtype=torch.int32, device="cuda")
     q, result = problem.q.view(batch, rows, WIDTH), o.view(batch, rows, LATENT)
-    return o, kernel.prepare(q, problem.cache, problem.table, problem.lengths, result, partial, sums, counters)
+    names = ("latent_attention", "latent_parts")
+    attend, combine = (mlir_kernels.kept_kernel(folder / f"{name}-{label(heads, queries)}.cubin") for name in names)
+    first = attend.prepare(q, problem.cache, problem.table, problem.lengths, result, partial, sums, spans)
+    if blocks == batch:
+        return o, first
+    then = combine.prepare(partial, sums, spans, result, G=groups)
+    return o, lambda: (first(), then())
 
 
 def flash_mla(problem: Problem) -> Callable[[], Any]:

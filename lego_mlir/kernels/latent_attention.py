@@ -21,8 +21,8 @@ query without keys is 0.
 
 from __future__ import annotations
 
-import functools
 import math
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -75,40 +75,60 @@ class LatentForm:
         """The factor of products in exponents of 2."""
         return self.scale * math.log2(math.e)
 
+    @property
+    def sharing(self) -> int:
+        """Blocks of a cluster, which have the same pages and copy half of each for all of them."""
+        return 2 if -(-self.rows // PAGE) % 2 == 0 else 1
 
-def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> int:
-    """The blocks of a tile of rows, whatever the lengths: one a sequence, and as many as parts are wanted."""
+
+def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
+    """The blocks of a tile of rows, whatever the lengths, and those that combine the parts of a sequence.
+
+    Blocks are one a sequence, and as many as parts are wanted.
+    """
     tiles = -(-form.rows // PAGE)
-    return batch + -(-multiprocessors * (1 + (2 * batch * tiles > multiprocessors)) // tiles)
+    wanted = -(-multiprocessors * (1 + (2 * batch * tiles > multiprocessors)) // tiles)
+    return batch + wanted, min(-(-8 * multiprocessors // batch), form.rows)
 
 
-def build(form: LatentForm | None = None) -> Kernel:
-    """The kernel. B, P, MOST and the blocks U of a tile of rows, more than B, are sizes of the launch; counters are 0."""
+def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
+    """The kernel that attends, and the one that combines the parts of sequences that have several.
+
+    B, P, MOST and the blocks U of a tile of rows, at least B, are sizes of the launch, and so are the blocks G of a
+    sequence that combine. With U = B each sequence has one part, and the second kernel is not needed.
+    """
     form = form or LatentForm(128)
     B, U = lego.size("B", max=2**15), lego.size("U", max=2**16 - 1)
-    P, MOST = lego.size("P", max=2**24), lego.size("MOST", max=2**20)
-    tiles, threads = -(-form.rows // PAGE), 3 * WARPS * WARP
-    types = {
+    P, MOST, G = lego.size("P", max=2**24), lego.size("MOST", max=2**20), lego.size("G", min=1, max=2**12)
+    tiles = -(-form.rows // PAGE)
+    given = {
         "q": lego.Tensor(form.dtype, Row(B, form.rows, WIDTH)),
         "cache": lego.Tensor(form.dtype, Row(P, PAGE, WIDTH)),
         "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
         "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * PAGE + 1)),
-        "o": lego.Tensor(form.dtype, Row(B, form.rows, LATENT)),
+    }
+    o = {"o": lego.Tensor(form.dtype, Row(B, form.rows, LATENT))}
+    parts = {
         "partial": lego.Tensor(f32, Row(U, tiles, PAGE, LATENT)),
         "sums": lego.Tensor(f32, Row(U, tiles, PAGE)),
-        "counters": lego.Tensor(i32, Row(B, tiles)),
+        "spans": lego.Tensor(i32, Row(B, 2)),  # of each sequence the first part, and their number
     }
 
     def latent_attention(
         q: Operand, cache: Operand, table: Operand, lengths: Operand, o: Operand, partial: Operand, sums: Operand,
-        counters: Operand,
+        spans: Operand,
     ) -> None:  # fmt: skip
         place, number = lego.block_id[:2]
         pages = PageRing(form)
+        if form.sharing > 1:
+            lego.cluster_barrier()
         part = part_of_block(lengths, number, B, U, PAGE)
         turns = lego.cdiv(lego.maximum(part.end - part.begin, 0), 2 * PAGE)
         copies, computes = REGISTERS
         with lego.warps(2 * WARPS, 3 * WARPS, registers=copies), lego.when(part.exists == 1):
+            with lego.when((number == part.first) & (lego.lane_id < 1) & (lego.warp_id < 1) & (place < 1)):
+                spans[part.b, 0] = lego.i32(part.first)
+                spans[part.b, 1] = lego.i32(part.parts)
             pages.fill_queries(q, part.b, place)
             for n in lego.range(2 * turns):
                 pages.fill(cache, table, part, n, P)
@@ -122,21 +142,29 @@ def build(form: LatentForm | None = None) -> Kernel:
                     rows.store(o)
                 with lego.otherwise():
                     rows.store_part(partial, sums, number)
-        lego.barrier()
+        if form.sharing > 1:
+            lego.cluster_barrier()  # no block ends while the other one arrives at its barriers
 
-        def of_part(row: Operand, column: Operand, block: Operand) -> Found:
-            vector = partial.atomic_load(block, place, row, column, width=VECTOR)
-            return sums.atomic_load(block, place, row), vector
+    def latent_parts(partial: Operand, sums: Operand, spans: Operand, o: Operand) -> None:
+        first, b = lego.block_id[:2]
+        begin, count = (lego.index(spans[b, n], range=(n, U + n)) for n in range(2))
+        with lego.when(count > 1):
+            for row in lego.range(first, form.rows, G):
+                column = lego.thread_id[0] * VECTOR
 
-        last = part.exists * lego.where(part.parts > 1, 1, 0)
-        with lego.when(last == 1), lego.when(part.is_last(counters, place)):
-            across, count = LATENT // VECTOR, lego.minimum(form.rows - place * PAGE, PAGE)
-            for v in lego.range(lego.thread_id[0], count * across, threads):
-                row, column = v // across, v % across * VECTOR
-                _, vector = combined(part.first, part.parts, functools.partial(of_part, row, column), VECTOR)
-                o.store(vector.to(form.dtype), part.b, place * PAGE + row, column)
+                def of_part(block: Operand) -> Found:
+                    at = block, row // PAGE, row % PAGE  # noqa: B023
+                    return sums[at], partial.load(*at, column, width=VECTOR)  # noqa: B023
 
-    return lego.kernel(grid=(tiles, U), block=threads)(with_parameters(latent_attention, types))
+                _, vector = combined(begin, lego.minimum(count, U - begin), of_part, VECTOR)
+                o.store(vector.to(form.dtype), b, row, column)
+
+    attends = with_parameters(latent_attention, given | o | parts)
+    combines = with_parameters(latent_parts, parts | o)
+    return (
+        lego.kernel(grid=(tiles, U), block=3 * WARPS * WARP, cluster=(form.sharing, 1))(attends),
+        lego.kernel(grid=(G, B), block=LATENT // VECTOR)(combines),
+    )
 
 
 class PageRing:
@@ -146,6 +174,7 @@ class PageRing:
     """
 
     def __init__(self, form: LatentForm) -> None:
+        self.sharing = form.sharing
         self.queries = lego.shared(form.dtype, staged(PAGE, WIDTH), "queries")
         self.ring = lego.shared(form.dtype, staged(PAGE, WIDTH, 2), "pages")
         first = lego.shared(form.dtype, staged(PAGE, PAGE), "weights")
@@ -153,7 +182,7 @@ class PageRing:
         self.tops = lego.shared(f32, Row(2, PAGE), "tops")
         self.asked = lego.barriers(1, arrivals=WARPS)
         self.full = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
-        self.empty = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
+        self.empty = [lego.barriers(2, arrivals=WARPS * form.sharing) for _ in range(2)]
         self.weighed = [lego.barriers(1, arrivals=WARPS) for _ in range(2)]
         self.met = lego.barriers(1, arrivals=2 * WARPS)
 
@@ -175,10 +204,17 @@ class PageRing:
         first = part.begin + n * PAGE
         found = lego.where(first < part.end, lego.index(table[part.b, lego.minimum(first, part.end - 1) // PAGE]), pages)
         for side in range(2):
-            self.empty[side][n - 2].wait()
             full = self.full[side][n]
-            lego.copy_async(cache, self.half(n, side), at=(found, 0, side * HALF), barrier=full)
-            full.arrive()
+            with lego.when(lego.cluster_rank == side) if self.sharing > 1 else nullcontext():
+                self.empty[side][n - 2].wait()
+                blocks = "all" if self.sharing > 1 else None
+                lego.copy_async(cache, self.half(n, side), at=(found, 0, side * HALF), barrier=full, blocks=blocks)
+                for rank in range(self.sharing):
+                    full.arrive(block=rank)
+
+    def release(self, n: Operand, side: int) -> None:
+        """Let half of a page be replaced, when all blocks have added it."""
+        self.empty[side][n].arrive(block=side if self.sharing > 1 else None)
 
     def clear(self, n: Operand, end: Operand, thread: Operand) -> None:
         """Make the values of page n from token `end` on zeros, whose weights are 0: what was there may not be finite."""
@@ -234,15 +270,15 @@ class LatentRows:
             self.add(own, n)
             pages.weighed[1][turn].wait()
             self.fade(self.top(1))
-            pages.empty[0][n].arrive()
+            pages.release(n, 0)
             self.add(pages.weights[1], n + 1)
         else:
             self.add(pages.weights[0], n - 1)
             self.fade(new)
-            pages.empty[1][n - 1].arrive()
+            pages.release(n - 1, 1)
             self.total.set(self.total.get() + in_lanes(p))
             self.add(own, n)
-        pages.empty[g][2 * turn + 1].arrive()
+        pages.release(2 * turn + 1, g)
 
     def score(self, n: Operand) -> None:
         """The scores of page n, without those of tokens that a query does not attend to."""
@@ -300,8 +336,6 @@ class LatentRows:
 
     def store_part(self, partial: Operand, sums: Operand, number: Operand) -> None:
         """The result of a part of the tokens, and the logarithm of the sum of its weights."""
-        row, column = lego.arange(self.whole, 0), self.group * HALF + lego.arange(self.whole, 1)
-        partial.atomic_store(self.out.get(), number, self.place, row, column)
+        self.out.get().store(partial, at=(number, self.place, 0, self.group * HALF))
         if self.group == 0:
-            log = lego.fma(self.best.get(), self.form.exponent, lego.log2(self.sum))
-            sums.atomic_store(log, number, self.place, lego.arange(self.sliced, 0))
+            lego.fma(self.best.get(), self.form.exponent, lego.log2(self.sum)).store(sums, at=(number, self.place, 0))

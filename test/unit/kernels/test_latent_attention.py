@@ -37,15 +37,16 @@ def test_sequences_in_pages(form):
     table = random.permutation(pages).astype(np.int32).reshape(batch, most)
     wanted = expected(form, q, cache, table)
     cache[table[1, 0], 1:], cache[table[2, -1], 450 % PAGE :] = np.nan, np.nan  # what no sequence has reached yet
-    counters, o = np.zeros((batch, tiles), np.int32), np.full((batch, form.rows, LATENT), 7, dtype)
+    o, spans = np.full((batch, form.rows, LATENT), 7, dtype), np.zeros((batch, 2), np.int32)
     sums = np.zeros((blocks, tiles, PAGE), np.float32)
     partial = np.zeros((*sums.shape, LATENT), np.float32)
-    arrays = [q, cache, table, np.array(LENGTHS, np.int32), o, partial, sums, counters]
-    kernel = latent_attention.build(form)
-    given = {p.name: x.reshape(-1) for p, x in zip(kernel.params, arrays, strict=True)}
-    for _ in range(2):  # the second launch finds the counters of the first
-        report = PtxRun(target="sm_90a")(kernel, given, {"B": batch, "U": blocks, "P": pages, "MOST": most})
+    arrays = [q, cache, table, np.array(LENGTHS, np.int32), o, partial, sums, spans]
+    attends, combines = latent_attention.build(form)
+    given = {p.name: x.reshape(-1) for p, x in zip(attends.params, arrays, strict=True)}
+    sizes = {"B": batch, "U": blocks, "P": pages, "MOST": most, "G": 5}
+    for kernel in (attends, combines):
+        of_kernel = {p.name: given[p.name] for p in kernel.params}
+        report = PtxRun(target="sm_90a")(kernel, of_kernel, {size.name: sizes[size.name] for size in kernel.sizes})
         assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
-        assert np.abs(o - wanted).max() <= (2**-9 if dtype == np.float16 else 2**-6) * np.abs(wanted).max()
-        assert not counters.any()
-        o[...] = 7
+    assert np.abs(o - wanted).max() <= (2**-9 if dtype == np.float16 else 2**-6) * np.abs(wanted).max()
+    assert spans[2, 1] > 1
