@@ -22,15 +22,17 @@ query without keys is 0.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, bf16, f2, f32, i32
+from lego_mlir import Row, Strided, bf16, f2, f8e4m3fn, f32, i32
 from lego_mlir.aliases import Operand
+from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_forms import CHUNK, WARPS
+from lego_mlir.kernels.attention_forms import CHUNK, WARPS, is_positive
 from lego_mlir.kernels.attention_tiles import staged
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
@@ -42,12 +44,22 @@ if TYPE_CHECKING:
 
 LATENT: Final = 512
 """Features of values, the first ones of keys."""
-WIDTH: Final = LATENT + 64
+ROTARY: Final = 64
+"""Features of the rotary part."""
+WIDTH: Final = LATENT + ROTARY
 """Features of keys: those of values, then the rotary ones."""
+SCALED: Final = 128
+"""Elements of a latent of 8 bits with one scale."""
+RECORD: Final = LATENT + 4 * (LATENT // SCALED) + 2 * ROTARY
+"""Bytes of a token whose latent has 8 bits."""
 HALF: Final = LATENT // 2
 """Columns of the result of a group."""
 PAGE: Final = 64
 """Tokens of a page and of a tile, and rows of a block."""
+LOADED: Final = 8
+"""Elements of 8 bits that a thread converts at once, and so stores 16 bytes."""
+LOADS: Final = 4
+"""Such vectors that a thread has on their way."""
 GROWTH: Final = 2.0**8
 """Weights up to this are kept relative to the maximum that is known."""
 VECTOR: Final = 4
@@ -58,12 +70,26 @@ REGISTERS: Final = (40, 232)
 
 @dataclass(frozen=True, slots=True)
 class LatentForm:
-    """Attention to latents: scores are products times `scale`, by the features of heads before their absorption."""
+    """Attention to latents: scores are products times `scale`, by the features of heads before their absorption.
+
+    A `cache` of f8e4m3fn has records of 656 bytes: a latent, a scale of f32 for each 128 of its elements, and the
+    rotary part in `dtype`. Raises UsageError for no heads or queries, and a scale that is not positive.
+    """
 
     heads: int
     queries: int = 1
     dtype: DType = bf16
     scale: float = (128 + 64) ** -0.5
+    cache: DType | None = None
+
+    def __post_init__(self) -> None:
+        for name, n in (("heads", self.heads), ("queries", self.queries)):
+            if type(n) is not int or n < 1:
+                raise UsageError(f"attention_latent: {name} are at least 1, got {n}")
+        if not is_positive(self.scale):
+            raise UsageError(f"attention_latent: the scale of scores is positive and finite, got {self.scale}")
+        if self.cache not in (None, f8e4m3fn):
+            raise UsageError(f"attention_latent: latents in the type of the queries or in f8e4m3fn, got {self.cache}")
 
     @property
     def rows(self) -> int:
@@ -78,7 +104,17 @@ class LatentForm:
     @property
     def sharing(self) -> int:
         """Blocks of a cluster, which have the same pages and copy half of each for all of them."""
-        return 2 if -(-self.rows // PAGE) % 2 == 0 else 1
+        return 2 if -(-self.rows // PAGE) % 2 == 0 and self.cache is None else 1
+
+    def cached(self, pages: Operand) -> dict[str, Operand]:
+        """The types of the cache: one array, or the parts of its records."""
+        if self.cache is None:
+            return {"cache": lego.Tensor(self.dtype, Row(pages, PAGE, WIDTH))}
+        parts = (("latents", self.cache, LATENT), ("scales", f32, LATENT // SCALED), ("rotary", self.dtype, ROTARY))
+        rows = ((name, dtype, n, RECORD // dtype.bytes) for name, dtype, n in parts)
+        return {
+            name: lego.Tensor(dtype, Strided((pages, PAGE, n), (PAGE * row, row, 1))) for name, dtype, n, row in rows
+        }
 
 
 def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
@@ -103,7 +139,7 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     tiles = -(-form.rows // PAGE)
     given = {
         "q": lego.Tensor(form.dtype, Row(B, form.rows, WIDTH)),
-        "cache": lego.Tensor(form.dtype, Row(P, PAGE, WIDTH)),
+        **form.cached(P),
         "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
         "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * PAGE + 1)),
     }
@@ -114,10 +150,8 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
         "spans": lego.Tensor(i32, Row(B, 2)),  # of each sequence the first part, and their number
     }
 
-    def latent_attention(
-        q: Operand, cache: Operand, table: Operand, lengths: Operand, o: Operand, partial: Operand, sums: Operand,
-        spans: Operand,
-    ) -> None:  # fmt: skip
+    def latent_attention(q: Operand, *more: Operand) -> None:
+        *cache, table, lengths, o, partial, sums, spans = more
         place, number = lego.block_id[:2]
         pages = PageRing(form)
         if form.sharing > 1:
@@ -131,7 +165,7 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
                 spans[part.b, 1] = lego.i32(part.parts)
             pages.fill_queries(q, part.b, place)
             for n in lego.range(2 * turns):
-                pages.fill(cache, table, part, n, P)
+                pages.fill(cache, table, part, n)
         for g in range(2):
             with lego.warps(g * WARPS, (g + 1) * WARPS, registers=computes), lego.when(part.exists == 1):
                 rows = LatentRows(form, pages, part, place, g)
@@ -178,7 +212,7 @@ class PageRing:
         self.queries = lego.shared(form.dtype, staged(PAGE, WIDTH), "queries")
         self.ring = lego.shared(form.dtype, staged(PAGE, WIDTH, 2), "pages")
         first = lego.shared(form.dtype, staged(PAGE, PAGE), "weights")
-        self.weights = first.part((0, 0), (PAGE, PAGE)), self.queries.part((0, LATENT), (PAGE, WIDTH - LATENT))
+        self.weights = first.part((0, 0), (PAGE, PAGE)), self.queries.part((0, LATENT), (PAGE, ROTARY))
         self.tops = lego.shared(f32, Row(2, PAGE), "tops")
         self.asked = lego.barriers(1, arrivals=WARPS)
         self.full = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
@@ -188,7 +222,7 @@ class PageRing:
 
     def half(self, n: Operand, side: int) -> Operand:
         """Columns of a page: those of the result of a group, and the rotary ones with those of group 1."""
-        return self.ring.part((n % 2 * PAGE, side * HALF), (PAGE, HALF + side * (WIDTH - LATENT)))
+        return self.ring.part((n % 2 * PAGE, side * HALF), (PAGE, HALF + side * (ROTARY)))
 
     def values(self, n: Operand, side: int) -> Operand:
         """The values of a page for a group."""
@@ -199,18 +233,39 @@ class PageRing:
         lego.copy_async(q, self.queries, at=(b, place * PAGE, 0), barrier=self.asked[0])
         self.asked[0].arrive()
 
-    def fill(self, cache: Operand, table: Operand, part: KeyPart, n: Operand, pages: Operand) -> None:
-        """Copy page n of the part, each half as soon as the last one is added; zeros in place of a page after the last one."""
-        first = part.begin + n * PAGE
-        found = lego.where(first < part.end, lego.index(table[part.b, lego.minimum(first, part.end - 1) // PAGE]), pages)
+    def fill(self, cache: Sequence[Operand], table: Operand, part: KeyPart, n: Operand) -> None:
+        """Copy page n of the part, each half as soon as the last one is added; zeros in place of a page after the last."""
+        first, pages = part.begin + n * PAGE, cache[0].dims()[0]
+        page = lego.index(table[part.b, lego.minimum(first, part.end - 1) // PAGE])
+        found = lego.where(first < part.end, page, pages)
         for side in range(2):
             full = self.full[side][n]
             with lego.when(lego.cluster_rank == side) if self.sharing > 1 else nullcontext():
                 self.empty[side][n - 2].wait()
-                blocks = "all" if self.sharing > 1 else None
-                lego.copy_async(cache, self.half(n, side), at=(found, 0, side * HALF), barrier=full, blocks=blocks)
+                if len(cache) > 1:
+                    self._convert(cache, found, n, side)
+                else:
+                    at, blocks = (found, 0, side * HALF), "all" if self.sharing > 1 else None
+                    lego.copy_async(*cache, self.half(n, side), at=at, barrier=full, blocks=blocks)
                 for rank in range(self.sharing):
                     full.arrive(block=rank)
+
+    def _convert(self, cache: Sequence[Operand], page: Operand, n: Operand, side: int) -> None:
+        """Half of a page of records: latents times their scales, and the rotary part as it is."""
+        latents, scales, rotary = cache
+        if side:
+            at = n % 2 * PAGE, LATENT
+            lego.copy_async(rotary, self.ring.part(at, (PAGE, ROTARY)), at=(page, 0, 0), barrier=self.full[side][n])
+        thread, across = lego.warp_id * WARP + lego.lane_id, HALF // LOADED
+        for begin in lego.range(0, PAGE * across, LOADS * WARPS * WARP):
+            places = []
+            for k in range(LOADS):
+                v = begin + k * WARPS * WARP + thread
+                places.append((v // across, side * HALF + v % across * LOADED))
+            given = [latents.halo("zero").load(page, *place, width=LOADED).to(f32) for place in places]
+            for (row, column), x in zip(places, given, strict=True):
+                x = (x * scales.halo("zero")[page, row, column // SCALED]).to(self.ring.dtype)
+                self.ring.store(x, n % 2 * PAGE + row, column)
 
     def release(self, n: Operand, side: int) -> None:
         """Let half of a page be replaced, when all blocks have added it."""
@@ -288,7 +343,7 @@ class LatentRows:
         s = lego.mma(queries.part((0, 0), (PAGE, HALF)), pages.half(n, 0).T, lego.zeros(f32, self.scores))
         pages.full[1][n].wait()
         s = lego.mma(queries.part((0, HALF), (PAGE, HALF)), pages.values(n, 1).T, s)
-        rest = pages.ring.part((n % 2 * PAGE, LATENT), (PAGE, WIDTH - LATENT))
+        rest = pages.ring.part((n % 2 * PAGE, LATENT), (PAGE, ROTARY))
         self.following.set(lego.mma(self.rotary, rest.T, s))
         first = self.part.begin + n * PAGE
         with lego.when(first + PAGE > self.whole_end):
