@@ -38,7 +38,7 @@ CASES: list[harness.Case] = [
 
 
 def form_of(heads: int, queries: int) -> Any:
-    from lego_mlir.kernels.latent_attention import LatentForm
+    from lego_mlir.kernels.attention_forms import LatentForm
 
     return LatentForm(heads, queries)
 
@@ -126,7 +126,7 @@ def launch_of(folder: Path, problem: Problem, blocks: int | None = None) -> tupl
     """The result, and the launches into it: of a batch with one block a sequence nothing is combined."""
     import torch
 
-    from lego_mlir.kernels.latent_attention import blocks_of_rows
+    from lego_mlir.kernels.attention_forms import blocks_of_rows
 
     batch, queries, heads, _ = problem.q.shape
     rows, processors = queries * heads, torch.cuda.get_device_properties(0).multi_processor_count

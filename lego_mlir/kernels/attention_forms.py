@@ -44,6 +44,20 @@ PAGED_ROWS: Final = 16
 PAGED_BYTES: Final = 112 * 1024
 """Shared memory of a block for tiles and results, where two blocks fit a multiprocessor of 228 KB."""
 LOG2_E: Final = math.log2(math.e)
+LATENT: Final = 512
+"""Features of values, the first ones of keys."""
+ROTARY: Final = 64
+"""Features of the rotary part."""
+WIDTH: Final = LATENT + ROTARY
+"""Features of keys: those of values, then the rotary ones."""
+SCALED: Final = 128
+"""Elements of a latent of 8 bits with one scale."""
+RECORD: Final = LATENT + 4 * (LATENT // SCALED) + 2 * ROTARY
+"""Bytes of a token whose latent has 8 bits."""
+LATENT_SCALE: Final = (128 + ROTARY) ** -0.5
+"""Of scores, by the features of a head before its absorption."""
+TOKENS: Final = 64
+"""Tokens of a page of latents and of a tile, and rows of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +211,55 @@ def blocks_of_heads(form: PagedForm, batch: int, heads: int, multiprocessors: in
     tiles = heads * -(-form.queries * form.group // PAGED_ROWS)
     at_once = 2 * multiprocessors
     return batch + -(-at_once * (1 + (2 * batch * tiles > at_once)) // tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class LatentForm:
+    """Attention to latents: scores are products times `scale`.
+
+    A `cache` of f8e4m3fn has records of 656 bytes: a latent, a scale of f32 for each 128 of its elements, and the
+    rotary part in `dtype`. Raises UsageError for no heads or queries, and a scale that is not positive.
+    """
+
+    heads: int
+    queries: int = 1
+    dtype: DType = bf16
+    scale: float = LATENT_SCALE
+    cache: DType | None = None
+
+    def __post_init__(self) -> None:
+        for name, n in (("heads", self.heads), ("queries", self.queries)):
+            if type(n) is not int or n < 1:
+                raise UsageError(f"attention_latent: {name} are at least 1, got {n}")
+        if not is_positive(self.scale):
+            raise UsageError(f"attention_latent: the scale of scores is positive and finite, got {self.scale}")
+        if self.cache not in (None, f8e4m3fn):
+            raise UsageError(f"attention_latent: latents in the type of the queries or in f8e4m3fn, got {self.cache}")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a sequence: all heads of a query, one query after the other."""
+        return self.heads * self.queries
+
+    @property
+    def exponent(self) -> float:
+        """The factor of products in exponents of 2."""
+        return self.scale * math.log2(math.e)
+
+    @property
+    def sharing(self) -> int:
+        """Blocks of a cluster, which have the same pages and copy half of each for all of them."""
+        return 2 if -(-self.rows // TOKENS) % 2 == 0 and self.cache is None else 1
+
+
+def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
+    """The blocks of a tile of rows, whatever the lengths, and those that combine the parts of a sequence.
+
+    Blocks are one a sequence, and as many as parts are wanted.
+    """
+    tiles = -(-form.rows // TOKENS)
+    wanted = -(-multiprocessors * (1 + (2 * batch * tiles > multiprocessors)) // tiles)
+    return batch + wanted, min(-(-8 * multiprocessors // batch), form.rows)
 
 
 def is_positive(scale: object) -> bool:

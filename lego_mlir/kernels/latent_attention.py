@@ -24,15 +24,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
 from lego_mlir import Row, Strided, bf16, f2, f8e4m3fn, f32, i32
 from lego_mlir.aliases import Operand
-from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_forms import CHUNK, WARPS, is_positive
+from lego_mlir.kernels.attention_forms import CHUNK, LATENT, RECORD, ROTARY, SCALED, TOKENS, WARPS, WIDTH, LatentForm
 from lego_mlir.kernels.attention_tiles import staged
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
@@ -42,20 +40,8 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
     from lego_mlir.tracing.trace.dtypes import DType
 
-LATENT: Final = 512
-"""Features of values, the first ones of keys."""
-ROTARY: Final = 64
-"""Features of the rotary part."""
-WIDTH: Final = LATENT + ROTARY
-"""Features of keys: those of values, then the rotary ones."""
-SCALED: Final = 128
-"""Elements of a latent of 8 bits with one scale."""
-RECORD: Final = LATENT + 4 * (LATENT // SCALED) + 2 * ROTARY
-"""Bytes of a token whose latent has 8 bits."""
 HALF: Final = LATENT // 2
 """Columns of the result of a group."""
-PAGE: Final = 64
-"""Tokens of a page and of a tile, and rows of a block."""
 LOADED: Final = 8
 """Elements of 8 bits that a thread converts at once, and so stores 16 bytes."""
 LOADS: Final = 4
@@ -68,65 +54,6 @@ REGISTERS: Final = (40, 232)
 """Of a thread that copies, and of one that computes."""
 
 
-@dataclass(frozen=True, slots=True)
-class LatentForm:
-    """Attention to latents: scores are products times `scale`, by the features of heads before their absorption.
-
-    A `cache` of f8e4m3fn has records of 656 bytes: a latent, a scale of f32 for each 128 of its elements, and the
-    rotary part in `dtype`. Raises UsageError for no heads or queries, and a scale that is not positive.
-    """
-
-    heads: int
-    queries: int = 1
-    dtype: DType = bf16
-    scale: float = (128 + 64) ** -0.5
-    cache: DType | None = None
-
-    def __post_init__(self) -> None:
-        for name, n in (("heads", self.heads), ("queries", self.queries)):
-            if type(n) is not int or n < 1:
-                raise UsageError(f"attention_latent: {name} are at least 1, got {n}")
-        if not is_positive(self.scale):
-            raise UsageError(f"attention_latent: the scale of scores is positive and finite, got {self.scale}")
-        if self.cache not in (None, f8e4m3fn):
-            raise UsageError(f"attention_latent: latents in the type of the queries or in f8e4m3fn, got {self.cache}")
-
-    @property
-    def rows(self) -> int:
-        """Rows of a sequence: all heads of a query, one query after the other."""
-        return self.heads * self.queries
-
-    @property
-    def exponent(self) -> float:
-        """The factor of products in exponents of 2."""
-        return self.scale * math.log2(math.e)
-
-    @property
-    def sharing(self) -> int:
-        """Blocks of a cluster, which have the same pages and copy half of each for all of them."""
-        return 2 if -(-self.rows // PAGE) % 2 == 0 and self.cache is None else 1
-
-    def cached(self, pages: Operand) -> dict[str, Operand]:
-        """The types of the cache: one array, or the parts of its records."""
-        if self.cache is None:
-            return {"cache": lego.Tensor(self.dtype, Row(pages, PAGE, WIDTH))}
-        parts = (("latents", self.cache, LATENT), ("scales", f32, LATENT // SCALED), ("rotary", self.dtype, ROTARY))
-        rows = ((name, dtype, n, RECORD // dtype.bytes) for name, dtype, n in parts)
-        return {
-            name: lego.Tensor(dtype, Strided((pages, PAGE, n), (PAGE * row, row, 1))) for name, dtype, n, row in rows
-        }
-
-
-def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
-    """The blocks of a tile of rows, whatever the lengths, and those that combine the parts of a sequence.
-
-    Blocks are one a sequence, and as many as parts are wanted.
-    """
-    tiles = -(-form.rows // PAGE)
-    wanted = -(-multiprocessors * (1 + (2 * batch * tiles > multiprocessors)) // tiles)
-    return batch + wanted, min(-(-8 * multiprocessors // batch), form.rows)
-
-
 def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     """The kernel that attends, and the one that combines the parts of sequences that have several.
 
@@ -136,17 +63,17 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     form = form or LatentForm(128)
     B, U = lego.size("B", max=2**15), lego.size("U", max=2**16 - 1)
     P, MOST, G = lego.size("P", max=2**24), lego.size("MOST", max=2**20), lego.size("G", min=1, max=2**12)
-    tiles = -(-form.rows // PAGE)
+    tiles = -(-form.rows // TOKENS)
     given = {
         "q": lego.Tensor(form.dtype, Row(B, form.rows, WIDTH)),
-        **form.cached(P),
+        **cached(form, P),
         "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
-        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * PAGE + 1)),
+        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * TOKENS + 1)),
     }
     o = {"o": lego.Tensor(form.dtype, Row(B, form.rows, LATENT))}
     parts = {
-        "partial": lego.Tensor(f32, Row(U, tiles, PAGE, LATENT)),
-        "sums": lego.Tensor(f32, Row(U, tiles, PAGE)),
+        "partial": lego.Tensor(f32, Row(U, tiles, TOKENS, LATENT)),
+        "sums": lego.Tensor(f32, Row(U, tiles, TOKENS)),
         "spans": lego.Tensor(i32, Row(B, 2)),  # of each sequence the first part, and their number
     }
 
@@ -156,8 +83,8 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
         pages = PageRing(form)
         if form.sharing > 1:
             lego.cluster_barrier()
-        part = part_of_block(lengths, number, B, U, PAGE)
-        turns = lego.cdiv(lego.maximum(part.end - part.begin, 0), 2 * PAGE)
+        part = part_of_block(lengths, number, B, U, TOKENS)
+        turns = lego.cdiv(lego.maximum(part.end - part.begin, 0), 2 * TOKENS)
         copies, computes = REGISTERS
         with lego.warps(2 * WARPS, 3 * WARPS, registers=copies), lego.when(part.exists == 1):
             with lego.when((number == part.first) & (lego.lane_id < 1) & (lego.warp_id < 1) & (place < 1)):
@@ -187,7 +114,7 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
                 column = lego.thread_id[0] * VECTOR
 
                 def of_part(block: Operand) -> Found:
-                    at = block, row // PAGE, row % PAGE  # noqa: B023
+                    at = block, row // TOKENS, row % TOKENS  # noqa: B023
                     return sums[at], partial.load(*at, column, width=VECTOR)  # noqa: B023
 
                 _, vector = combined(begin, lego.minimum(count, U - begin), of_part, VECTOR)
@@ -201,6 +128,17 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     )
 
 
+def cached(form: LatentForm, pages: Operand) -> dict[str, Operand]:
+    """The types of the cache: one array, or the parts of its records."""
+    if form.cache is None:
+        return {"cache": lego.Tensor(form.dtype, Row(pages, TOKENS, WIDTH))}
+    parts = (("latents", form.cache, LATENT), ("scales", f32, LATENT // SCALED), ("rotary", form.dtype, ROTARY))
+    rows = ((name, dtype, n, RECORD // dtype.bytes) for name, dtype, n in parts)
+    return {
+        name: lego.Tensor(dtype, Strided((pages, TOKENS, n), (TOKENS * row, row, 1))) for name, dtype, n, row in rows
+    }
+
+
 class PageRing:
     """Shared memory of a block: its queries, two pages, of which halves are replaced, and what the groups exchange.
 
@@ -209,11 +147,11 @@ class PageRing:
 
     def __init__(self, form: LatentForm) -> None:
         self.sharing = form.sharing
-        self.queries = lego.shared(form.dtype, staged(PAGE, WIDTH), "queries")
-        self.ring = lego.shared(form.dtype, staged(PAGE, WIDTH, 2), "pages")
-        first = lego.shared(form.dtype, staged(PAGE, PAGE), "weights")
-        self.weights = first.part((0, 0), (PAGE, PAGE)), self.queries.part((0, LATENT), (PAGE, ROTARY))
-        self.tops = lego.shared(f32, Row(2, PAGE), "tops")
+        self.queries = lego.shared(form.dtype, staged(TOKENS, WIDTH), "queries")
+        self.ring = lego.shared(form.dtype, staged(TOKENS, WIDTH, 2), "pages")
+        first = lego.shared(form.dtype, staged(TOKENS, TOKENS), "weights")
+        self.weights = first.part((0, 0), (TOKENS, TOKENS)), self.queries.part((0, LATENT), (TOKENS, ROTARY))
+        self.tops = lego.shared(f32, Row(2, TOKENS), "tops")
         self.asked = lego.barriers(1, arrivals=WARPS)
         self.full = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
         self.empty = [lego.barriers(2, arrivals=WARPS * form.sharing) for _ in range(2)]
@@ -222,21 +160,21 @@ class PageRing:
 
     def half(self, n: Operand, side: int) -> Operand:
         """Columns of a page: those of the result of a group, and the rotary ones with those of group 1."""
-        return self.ring.part((n % 2 * PAGE, side * HALF), (PAGE, HALF + side * (ROTARY)))
+        return self.ring.part((n % 2 * TOKENS, side * HALF), (TOKENS, HALF + side * (ROTARY)))
 
     def values(self, n: Operand, side: int) -> Operand:
         """The values of a page for a group."""
-        return self.ring.part((n % 2 * PAGE, side * HALF), (PAGE, HALF))
+        return self.ring.part((n % 2 * TOKENS, side * HALF), (TOKENS, HALF))
 
     def fill_queries(self, q: Operand, b: Operand, place: Operand) -> None:
         """Copy the queries of the block; rows past the last one are zeros."""
-        lego.copy_async(q, self.queries, at=(b, place * PAGE, 0), barrier=self.asked[0])
+        lego.copy_async(q, self.queries, at=(b, place * TOKENS, 0), barrier=self.asked[0])
         self.asked[0].arrive()
 
     def fill(self, cache: Sequence[Operand], table: Operand, part: KeyPart, n: Operand) -> None:
         """Copy page n of the part, each half as soon as the last one is added; zeros in place of a page after the last."""
-        first, pages = part.begin + n * PAGE, cache[0].dims()[0]
-        page = lego.index(table[part.b, lego.minimum(first, part.end - 1) // PAGE])
+        first, pages = part.begin + n * TOKENS, cache[0].dims()[0]
+        page = lego.index(table[part.b, lego.minimum(first, part.end - 1) // TOKENS])
         found = lego.where(first < part.end, page, pages)
         for side in range(2):
             full = self.full[side][n]
@@ -254,10 +192,10 @@ class PageRing:
         """Half of a page of records: latents times their scales, and the rotary part as it is."""
         latents, scales, rotary = cache
         if side:
-            at = n % 2 * PAGE, LATENT
-            lego.copy_async(rotary, self.ring.part(at, (PAGE, ROTARY)), at=(page, 0, 0), barrier=self.full[side][n])
+            at = n % 2 * TOKENS, LATENT
+            lego.copy_async(rotary, self.ring.part(at, (TOKENS, ROTARY)), at=(page, 0, 0), barrier=self.full[side][n])
         thread, across = lego.warp_id * WARP + lego.lane_id, HALF // LOADED
-        for begin in lego.range(0, PAGE * across, LOADS * WARPS * WARP):
+        for begin in lego.range(0, TOKENS * across, LOADS * WARPS * WARP):
             places = []
             for k in range(LOADS):
                 v = begin + k * WARPS * WARP + thread
@@ -265,7 +203,7 @@ class PageRing:
             given = [latents.halo("zero").load(page, *place, width=LOADED).to(f32) for place in places]
             for (row, column), x in zip(places, given, strict=True):
                 x = (x * scales.halo("zero")[page, row, column // SCALED]).to(self.ring.dtype)
-                self.ring.store(x, n % 2 * PAGE + row, column)
+                self.ring.store(x, n % 2 * TOKENS + row, column)
 
     def release(self, n: Operand, side: int) -> None:
         """Let half of a page be replaced, when all blocks have added it."""
@@ -273,10 +211,11 @@ class PageRing:
 
     def clear(self, n: Operand, end: Operand, thread: Operand) -> None:
         """Make the values of page n from token `end` on zeros, whose weights are 0: what was there may not be finite."""
+        lego.barrier()  # all warps have their scores
         across = LATENT // CHUNK
         zeros = lego.register(self.ring.dtype, 0.0, CHUNK).get()
-        for v in lego.range(end * across + thread, PAGE * across, WARPS * WARP):
-            self.ring.store(zeros, n % 2 * PAGE + v // across, v % across * CHUNK)
+        for v in lego.range(end * across + thread, TOKENS * across, WARPS * WARP):
+            self.ring.store(zeros, n % 2 * TOKENS + v // across, v % across * CHUNK)
         lego.barrier()
 
 
@@ -287,16 +226,16 @@ class LatentRows:
         self.form, self.pages, self.part, self.place, self.group = form, pages, part, place, group
         self.thread = lego.thread_id[0] - group * WARPS * WARP
         parent = f2.MmaSync((WARPS, 1))
-        self.scores, self.whole = (parent.layout((PAGE, n)) for n in (PAGE, HALF))
-        self.left = f2.MmaOperand(0, parent).layout((PAGE, PAGE))
-        self.sliced = f2.Sliced(1, parent).layout((PAGE,))
+        self.scores, self.whole = (parent.layout((TOKENS, n)) for n in (TOKENS, HALF))
+        self.left = f2.MmaOperand(0, parent).layout((TOKENS, TOKENS))
+        self.sliced = f2.Sliced(1, parent).layout((TOKENS,))
         pages.asked[0].wait()
         self.rotary = pages.queries.load(lego.arange(self.left, 0), LATENT + lego.arange(self.left, 1))
         self.best = lego.register(lego.full(f32, self.sliced, LOWEST))
         self.total = lego.register(in_lanes(lego.zeros(f32, self.scores)))
         self.out = lego.register(lego.zeros(f32, self.whole))
         self.following = lego.register(lego.zeros(f32, self.scores))
-        query = (place * PAGE + lego.arange(self.sliced, 0)) // form.heads
+        query = (place * TOKENS + lego.arange(self.sliced, 0)) // form.heads
         self.ends = lego.minimum(part.end, part.length - form.queries + query + 1)
         self.whole_end = lego.minimum(part.end, part.length - form.queries + 1)
 
@@ -340,16 +279,16 @@ class LatentRows:
         pages = self.pages
         pages.full[0][n].wait()
         queries = pages.queries
-        s = lego.mma(queries.part((0, 0), (PAGE, HALF)), pages.half(n, 0).T, lego.zeros(f32, self.scores))
+        s = lego.mma(queries.part((0, 0), (TOKENS, HALF)), pages.half(n, 0).T, lego.zeros(f32, self.scores))
         pages.full[1][n].wait()
-        s = lego.mma(queries.part((0, HALF), (PAGE, HALF)), pages.values(n, 1).T, s)
-        rest = pages.ring.part((n % 2 * PAGE, LATENT), (PAGE, ROTARY))
+        s = lego.mma(queries.part((0, HALF), (TOKENS, HALF)), pages.values(n, 1).T, s)
+        rest = pages.ring.part((n % 2 * TOKENS, LATENT), (TOKENS, ROTARY))
         self.following.set(lego.mma(self.rotary, rest.T, s))
-        first = self.part.begin + n * PAGE
-        with lego.when(first + PAGE > self.whole_end):
+        first = self.part.begin + n * TOKENS
+        with lego.when(first + TOKENS > self.whole_end):
             key = first + lego.arange(self.scores, 1)
             self.following.set(lego.where(key < self.ends[:, None], self.following.get(), -math.inf))
-            with lego.when((first < self.part.end) & (self.part.end < first + PAGE)):
+            with lego.when((first < self.part.end) & (self.part.end < first + TOKENS)):
                 pages.clear(n, self.part.end - first, self.thread)
 
     def top(self, group: int) -> Operand:
@@ -381,11 +320,11 @@ class LatentRows:
 
     def store(self, o: Operand) -> None:
         """The rows of the result, through the place of their queries."""
-        held = self.pages.queries.part((0, self.group * HALF), (PAGE, HALF))
+        held = self.pages.queries.part((0, self.group * HALF), (TOKENS, HALF))
         self.out.get().to(self.form.dtype).store(held)
         lego.barrier()
-        across, first = HALF // CHUNK, self.place * PAGE
-        for v in lego.range(self.thread, lego.minimum(self.form.rows - first, PAGE) * across, WARPS * WARP):
+        across, first = HALF // CHUNK, self.place * TOKENS
+        for v in lego.range(self.thread, lego.minimum(self.form.rows - first, TOKENS) * across, WARPS * WARP):
             row, column = v // across, self.group * HALF + v % across * CHUNK
             o.store(self.pages.queries.load(row, column, width=CHUNK), self.part.b, first + row, column)
 

@@ -6,7 +6,7 @@ import pytest
 from lego_mlir import f8e4m3fn, f16
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import latent_attention
-from lego_mlir.kernels.latent_attention import LATENT, PAGE, RECORD, WIDTH, LatentForm
+from lego_mlir.kernels.attention_forms import LATENT, TOKENS, RECORD, WIDTH, LatentForm
 
 LENGTHS = [0, 1, 450, 65]
 FORMS = [LatentForm(16), LatentForm(40, 2, f16, 0.1), LatentForm(128), LatentForm(20, 3, cache=f8e4m3fn)]
@@ -44,15 +44,15 @@ def memory_of(x):
 @pytest.mark.parametrize("form", FORMS, ids=str)
 def test_sequences_in_pages(form):
     random, blocks, batch = np.random.default_rng(0), len(LENGTHS) + 2, len(LENGTHS)
-    most = -(-max(LENGTHS) // PAGE)
-    pages, tiles, dtype = batch * most, -(-form.rows // PAGE), form.dtype.numpy
+    most = -(-max(LENGTHS) // TOKENS)
+    pages, tiles, dtype = batch * most, -(-form.rows // TOKENS), form.dtype.numpy
     q = random.normal(size=(batch, form.rows, WIDTH)).astype(dtype)
-    cache = random.normal(size=(pages, PAGE, WIDTH)).astype(dtype)
+    cache = random.normal(size=(pages, TOKENS, WIDTH)).astype(dtype)
     cache[:, :, ::7] *= np.linspace(0.1, 4, pages)[:, None, None].astype(dtype)  # maxima that grow
     table = random.permutation(pages).astype(np.int32).reshape(batch, most)
     stored = [cache]
     if form.cache:
-        records = np.zeros((pages, PAGE, RECORD), np.uint8)
+        records = np.zeros((pages, TOKENS, RECORD), np.uint8)
         latents, scales, rotary = of_records(records, form)
         latents[...], rotary[...] = cache[..., :LATENT], cache[..., LATENT:]
         scales[...] = random.uniform(0.5, 2, scales.shape)
@@ -60,9 +60,9 @@ def test_sequences_in_pages(form):
         stored = [latents, scales, rotary]
     wanted = expected(form, q, cache, table)
     for x in stored:
-        x[table[1, 0], 1:], x[table[2, -1], 450 % PAGE :] = np.nan, np.nan  # what no sequence has reached yet
+        x[table[1, 0], 1:], x[table[2, -1], 450 % TOKENS :] = np.nan, np.nan  # what no sequence has reached yet
     o, spans = np.full((batch, form.rows, LATENT), 7, dtype), np.zeros((batch, 2), np.int32)
-    sums = np.zeros((blocks, tiles, PAGE), np.float32)
+    sums = np.zeros((blocks, tiles, TOKENS), np.float32)
     partial = np.zeros((*sums.shape, LATENT), np.float32)
     arrays = [q, *stored, table, np.array(LENGTHS, np.int32), o, partial, sums, spans]
     attends, combines = latent_attention.build(form)
