@@ -1,17 +1,18 @@
-"""Decoding with multi-head latent attention by warpgroups: one cached latent is the keys and the values of all heads.
+"""Decoding with multi-head latent attention by warpgroups: a cached latent is the keys and the values of all heads.
 
-    q [B, rows, 576], rows = queries heads     cache [P, 64, 576]     table [B, MOST]     lengths [B]     o [B, rows, 512]
+    q [B, rows, 576], rows = queries heads    cache [P, 64, 576]    table [B, MOST]    lengths [B]    o [B, rows, 512]
 
 A block has 64 rows and a part of the tokens of a sequence (`key_parts`). One role copies pages to shared memory; two
-groups of warps take the pages in turns. Each has the scores of its page, and half of the columns of the result, to which
-it adds the products of both pages; the weights of the other group are read from shared memory:
+groups of warps take the pages in turns. Each has the scores of its page, and half of the columns of the result, to
+which it adds the products of both pages; the weights of the other group are read from shared memory:
 
-    group 0   scores of page 0   weights 0           weights 0 * left half of page 0     weights 1 * left half of page 1
-    group 1   scores of page 1             weights 1     weights 0 * right half of page 0    weights 1 * right half of ..
+    group 0   scores of page 0  weights 0  weights 0 * left half of page 0  weights 1 * left half of page 1
+    group 1     scores of page 1  weights 1  weights 0 * right half of page 0  weights 1 * right half of page 1
 
 While a group computes weights, the products of the other one run. Half of a page is replaced as soon as its group has
 added it. Weights are relative to a maximum that is handed from group to group, and renewed only where one exceeds it by
-a factor of `GROWTH`: results are divided by the sum of the weights in the end.
+a factor of `GROWTH`: results are divided by the sum of the weights in the end. Two blocks of the same tokens are a
+cluster, and each copies half of the pages for both.
 
 Queries are the last positions of their sequence: query i attends to keys up to i + length - queries. The result of a
 query without keys is 0.
@@ -27,7 +28,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import Row, Strided, bf16, f2, f8e4m3fn, f32, i32
+from lego_mlir import Row, Strided, f2, f32, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import CHUNK, LATENT, RECORD, ROTARY, SCALED, TOKENS, WARPS, WIDTH, LatentForm
@@ -38,7 +39,6 @@ from lego_mlir.kernels.rule_tiles import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
-    from lego_mlir.tracing.trace.dtypes import DType
 
 HALF: Final = LATENT // 2
 """Columns of the result of a group."""
@@ -172,7 +172,7 @@ class PageRing:
         self.asked[0].arrive()
 
     def fill(self, cache: Sequence[Operand], table: Operand, part: KeyPart, n: Operand) -> None:
-        """Copy page n of the part, each half as soon as the last one is added; zeros in place of a page after the last."""
+        """Copy page n of the part, each half as soon as the last one is added; zeros for a page after the last."""
         first, pages = part.begin + n * TOKENS, cache[0].dims()[0]
         page = lego.index(table[part.b, lego.minimum(first, part.end - 1) // TOKENS])
         found = lego.where(first < part.end, page, pages)
@@ -184,7 +184,7 @@ class PageRing:
                     self._convert(cache, found, n, side)
                 else:
                     at, blocks = (found, 0, side * HALF), "all" if self.sharing > 1 else None
-                    lego.copy_async(*cache, self.half(n, side), at=at, barrier=full, blocks=blocks)
+                    lego.copy_async(cache[0], self.half(n, side), at=at, barrier=full, blocks=blocks)
                 for rank in range(self.sharing):
                     full.arrive(block=rank)
 
@@ -210,7 +210,7 @@ class PageRing:
         self.empty[side][n].arrive(block=side if self.sharing > 1 else None)
 
     def clear(self, n: Operand, end: Operand, thread: Operand) -> None:
-        """Make the values of page n from token `end` on zeros, whose weights are 0: what was there may not be finite."""
+        """Make values of page n zeros from token `end` on, whose weights are 0: what was there may not be finite."""
         lego.barrier()  # all warps have their scores
         across = LATENT // CHUNK
         zeros = lego.register(self.ring.dtype, 0.0, CHUNK).get()
@@ -221,6 +221,12 @@ class PageRing:
 
 class LatentRows:
     """64 rows of a group of warps: its half of their results, and the sums of the weights of its pages."""
+
+    best: Operand
+    total: Operand
+    out: Operand
+    following: Operand
+    sum: Operand
 
     def __init__(self, form: LatentForm, pages: PageRing, part: KeyPart, place: Operand, group: int) -> None:
         self.form, self.pages, self.part, self.place, self.group = form, pages, part, place, group

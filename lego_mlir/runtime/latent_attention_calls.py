@@ -33,7 +33,7 @@ from lego_mlir.runtime.paged_attention_calls import PROCESSORS, TYPES, require_f
 from lego_mlir.runtime.plans import Plan
 from lego_mlir.runtime.products.problem import place_of
 from lego_mlir.runtime.products.steps import ProductStep, StepsPlan
-from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn
+from lego_mlir.tracing.trace.dtypes import f8e4m3fn
 
 _KEPT: Final = 256
 SCRATCH: Final = ("partial", "sums", "spans")
@@ -44,7 +44,7 @@ _plans: Final[dict[Hashable, Plan]] = {}
 def attention_latent(
     q: Tensor, cache: Tensor, table: Tensor, lengths: Tensor, *, scale: float | None = None, check: bool = False
 ) -> Tensor:
-    """Attention of the last queries of B sequences, [B, heads, 576] or [B, queries, heads, 576], to latents before them.
+    """Attention of the last queries of B sequences, [B, heads, 576] or [B, queries, heads, 576], to latents.
 
     The cache is [pages, 64, 576] in f16 or bf16 as q: the keys of all heads, whose first 512 features are the values.
     Of uint8 [pages, 64, 656] each token is 512 latents of e4m3, 4 scales of f32 for 128 of them each, and 64 rotary
@@ -93,8 +93,8 @@ def _form(given: Sequence[Tensor], scale: float | None) -> LatentForm:
         shown = ", ".join(f"{list(f.shape)} {f.dtype}" for f in facts)
         raise UsageError(
             f"attention_latent of {shown}: q is [B, heads, {WIDTH}] or [B, queries, heads, {WIDTH}], float16 or "
-            f"bfloat16; the cache [pages, {TOKENS}, {WIDTH}] of the same type, or for bfloat16 [pages, {TOKENS}, {RECORD}] "
-            "of uint8; table is [B, n] and lengths [B] of int32"
+            f"bfloat16; the cache [pages, {TOKENS}, {WIDTH}] of the same type, or for bfloat16 "
+            f"[pages, {TOKENS}, {RECORD}] of uint8; table is [B, n] and lengths [B] of int32"
         )
     if facts[1].strides != (TOKENS * of_cache[2], of_cache[2], 1) and 0 not in of_cache:
         raise UsageError(
@@ -138,9 +138,10 @@ def wide_cache(cache: Tensor) -> Tensor:
 def _calls_of(form: LatentForm) -> tuple[BuiltCalls, BuiltCalls]:
     from lego_mlir.kernels import latent_attention
 
-    names = "latent_attention", "latent_parts"
-    first, then = (BuiltCalls((name, form), lambda i=i: latent_attention.build(form)[i]) for i, name in enumerate(names))
-    return first, then
+    def calls(name: str, number: int) -> BuiltCalls:
+        return BuiltCalls((name, form), lambda: latent_attention.build(form)[number])
+
+    return calls("latent_attention", 0), calls("latent_parts", 1)
 
 
 def _checked(form: LatentForm, views: Sequence[Tensor]) -> Tensor:

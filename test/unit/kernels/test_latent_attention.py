@@ -1,4 +1,4 @@
-"""Attention to latents in pages against NumPy, of sequences with no token, one, and many parts, in the emulator of PTX."""
+"""Attention to latents in pages against NumPy, of sequences of no token, one, and many parts, in the PTX emulator."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 from lego_mlir import f8e4m3fn, f16
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import latent_attention
-from lego_mlir.kernels.attention_forms import LATENT, TOKENS, RECORD, WIDTH, LatentForm
+from lego_mlir.kernels.attention_forms import LATENT, RECORD, TOKENS, WIDTH, LatentForm
 
 LENGTHS = [0, 1, 450, 65]
 FORMS = [LatentForm(16), LatentForm(40, 2, f16, 0.1), LatentForm(128), LatentForm(20, 3, cache=f8e4m3fn)]

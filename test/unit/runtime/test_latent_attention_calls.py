@@ -134,5 +134,5 @@ def test_arrays_that_are_refused(change, words):
 
 def test_a_sum_of_lengths_is_a_number_of_32_bits():
     q, cache, table, lengths = given()
-    with pytest.raises(UsageError, match="attention_latent: .* at most 2147483647; divide the sequences"):
+    with pytest.raises(UsageError, match=r"attention_latent: .* at most 2147483647; divide the sequences"):
         lego_mlir.attention_latent(q, cache, np.broadcast_to(table[:, :1], (2, 2**26)), lengths, check=True)
