@@ -85,12 +85,19 @@ class AttentionForm:
     scale: float | None = None
     pairs: PairRules | None = None
     """Rules of the user, with `causal` and `window` for pairs that these allow."""
+    values: int | None = None
+    """Features of values and results, where queries and keys have more."""
 
     def __post_init__(self) -> None:
         if self.features not in HEADS or self.dtype not in (f16, bf16):
             raise UsageError(
                 f"attention: heads of {', '.join(map(str, HEADS))} features in f16 or bf16, got {self.features} in "
                 f"{self.dtype}"
+            )
+        if self.values is not None and not (self.values in HEADS and self.values < self.features):
+            raise UsageError(
+                f"attention: values have as many features as keys, or {', '.join(map(str, HEADS))}, if these are fewer; "
+                f"got {self.values} and keys of {self.features}"
             )
         if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
             raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
@@ -108,6 +115,11 @@ class AttentionForm:
                 f"would attend to no key; pass at most {keys + self.window - 1} queries, or a window of at least "
                 f"{queries - keys + 1}"
             )
+
+    @property
+    def width(self) -> int:
+        """Features of values and results."""
+        return self.features if self.values is None else self.values
 
     @property
     def factor(self) -> float:

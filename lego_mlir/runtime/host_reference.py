@@ -107,7 +107,7 @@ def attention(
     module, dtype = _module(q), _name(q)
     (*lead, heads, m, d), n = q.shape, k.shape[-2]
     if 0 in (m, n, heads, *lead):
-        return _as(_as(q, "float32") * 0, dtype)
+        return _as(_as(q, "float32")[..., : v.shape[-1]] * 0, dtype)
     grouped = _as(q, "float32").reshape(*lead, heads // form.group, form.group, m, d)
     keys, values = (_as(x, "float32")[..., None, :, :] for x in (k, v))
     row, column = numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :]
@@ -120,7 +120,7 @@ def attention(
             scores = _like(pairs.scored(_as_numpy(scores), row, column).astype("float32"), q)
     seen = numpy.asarray(form.allowed(row, column, n, pairs))
     seen = _like(numpy.broadcast_to(seen, numpy.broadcast_shapes(seen.shape, (m, n))).copy(), q)
-    return _as(_averages(scores, seen, values).reshape(q.shape), dtype)
+    return _as(_averages(scores, seen, values).reshape(*q.shape[:-1], v.shape[-1]), dtype)
 
 
 def _averages(scores: Tensor, seen: Tensor, values: Tensor) -> Tensor:
