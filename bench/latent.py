@@ -122,26 +122,23 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
     return found
 
 
-def launch_of(folder: Path, problem: Problem, blocks: int | None = None) -> tuple[Any, Callable[[], Any]]:
-    """The result, and the launches into it: of a batch with one block a sequence nothing is combined."""
+def launch_of(folder: Path, problem: Problem, groups: int | None = None) -> tuple[Any, Callable[[], Any]]:
+    """The result, and the launches into it, the second one by as many `groups` of blocks as the call has if left out."""
     import torch
 
-    from lego_mlir.kernels.attention_forms import blocks_of_rows
+    from lego_mlir.kernels.attention_forms import parts_of_rows
 
     batch, queries, heads, _ = problem.q.shape
     rows, processors = queries * heads, torch.cuda.get_device_properties(0).multi_processor_count
     tiles, o = -(-rows // TOKENS), torch.empty((batch, queries, heads, LATENT), device="cuda", dtype=torch.bfloat16)
-    usual, groups = blocks_of_rows(form_of(heads, queries), batch, processors)
-    blocks = usual if blocks is None else blocks
-    partial, sums = (torch.empty((blocks, tiles, TOKENS, *n), device="cuda") for n in ((LATENT,), ()))
+    parts, usual = parts_of_rows(form_of(heads, queries), batch, processors)
+    partial, sums = (torch.empty((parts, tiles, TOKENS, *n), device="cuda") for n in ((LATENT,), ()))
     spans = torch.empty((batch, 2), dtype=torch.int32, device="cuda")
     q, result = problem.q.view(batch, rows, WIDTH), o.view(batch, rows, LATENT)
     names = ("latent_attention", "latent_parts")
     attend, combine = (mlir_kernels.kept_kernel(folder / f"{name}-{label(heads, queries)}.cubin") for name in names)
     first = attend.prepare(q, problem.cache, problem.table, problem.lengths, result, partial, sums, spans)
-    if blocks == batch:
-        return o, first
-    then = combine.prepare(partial, sums, spans, result, G=groups)
+    then = combine.prepare(partial, sums, spans, result, G=groups or usual)
     return o, lambda: (first(), then())
 
 

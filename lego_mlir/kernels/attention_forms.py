@@ -258,20 +258,14 @@ class LatentForm:
         """The factor of products in exponents of 2."""
         return self.scale * math.log2(math.e)
 
-    @property
-    def sharing(self) -> int:
-        """Blocks of a cluster, which have the same pages and copy half of each for all of them."""
-        return 2 if -(-self.rows // TOKENS) % 2 == 0 and self.cache is None else 1
 
+def parts_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
+    """The most parts of all sequences, whatever the lengths, and the blocks that combine those of a sequence.
 
-def blocks_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
-    """The blocks of a tile of rows, whatever the lengths, and those that combine the parts of a sequence.
-
-    Blocks are one a sequence, and as many as parts are wanted.
+    All blocks run at once, one on a multiprocessor, with equal shares.
     """
-    tiles = -(-form.rows // TOKENS)
-    wanted = -(-multiprocessors * (1 + (2 * batch * tiles > multiprocessors)) // tiles)
-    return batch + wanted, min(-(-8 * multiprocessors // batch), form.rows)
+    blocks = max(multiprocessors // -(-form.rows // TOKENS), 1)
+    return batch + blocks, min(-(-16 * multiprocessors // batch), form.rows)
 
 
 def is_positive(scale: object) -> bool:

@@ -2,7 +2,7 @@
 
     q [B, rows, 576], rows = queries heads    cache [P, 64, 576]    table [B, MOST]    lengths [B]    o [B, rows, 512]
 
-A block has 64 rows and a part of the tokens of a sequence (`key_parts`). One role copies pages to shared memory; two
+A block has 64 rows, and parts of the tokens of some sequences. One role copies pages to shared memory; two
 groups of warps take the pages in turns. Each has the scores of its page, and half of the columns of the result, to
 which it adds the products of both pages; the weights of the other group are read from shared memory:
 
@@ -11,8 +11,8 @@ which it adds the products of both pages; the weights of the other group are rea
 
 While a group computes weights, the products of the other one run. Half of a page is replaced as soon as its group has
 added it. Weights are relative to a maximum that is handed from group to group, and renewed only where one exceeds it by
-a factor of `GROWTH`: results are divided by the sum of the weights in the end. Two blocks of the same tokens are a
-cluster, and each copies half of the pages for both.
+a factor of `GROWTH`: results are divided by the sum of the weights in the end. Blocks
+have equal shares of all pages, and so the ends of some sequences, and the parts between (`key_parts.share_of_block`).
 
 Queries are the last positions of their sequence: query i attends to keys up to i + length - queries. The result of a
 query without keys is 0.
@@ -23,8 +23,8 @@ query without keys is 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
@@ -34,7 +34,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_forms import CHUNK, LATENT, RECORD, ROTARY, SCALED, TOKENS, WARPS, WIDTH, LatentForm
 from lego_mlir.kernels.attention_tiles import staged
 from lego_mlir.kernels.fused_attention import in_lanes
-from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
+from lego_mlir.kernels.key_parts import LOWEST, EvenShare, Found, SequencePart, combined, share_of_block
 from lego_mlir.kernels.rule_tiles import with_parameters
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ REGISTERS: Final = (40, 232)
 def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     """The kernel that attends, and the one that combines the parts of sequences that have several.
 
-    B, P, MOST and the blocks U of a tile of rows, at least B, are sizes of the launch, and so are the blocks G of a
-    sequence that combine. With U = B each sequence has one part, and the second kernel is not needed.
+    B, P, MOST and the parts U of all sequences, B more than a tile of rows has blocks, are sizes of the launch, and so
+    are the blocks G of a sequence that combine.
     """
     form = form or LatentForm(128)
     B, U = lego.size("B", max=2**15), lego.size("U", max=2**16 - 1)
@@ -81,30 +81,28 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
         *cache, table, lengths, o, partial, sums, spans = more
         place, number = lego.block_id[:2]
         pages = PageRing(form)
-        if form.sharing > 1:
-            lego.cluster_barrier()
-        part = part_of_block(lengths, number, B, U, TOKENS)
-        turns = lego.cdiv(lego.maximum(part.end - part.begin, 0), 2 * TOKENS)
+        share = share_of_block(lengths, number, B, U - B, 2 * TOKENS)
         copies, computes = REGISTERS
-        with lego.warps(2 * WARPS, 3 * WARPS, registers=copies), lego.when(part.exists == 1):
-            with lego.when((number == part.first) & (lego.lane_id < 1) & (lego.warp_id < 1) & (place < 1)):
-                spans[part.b, 0] = lego.i32(part.first)
-                spans[part.b, 1] = lego.i32(part.parts)
-            pages.fill_queries(q, part.b, place)
-            for n in lego.range(2 * turns):
-                pages.fill(cache, table, part, n)
+        with lego.warps(2 * WARPS, 3 * WARPS, registers=copies):
+            for part in parts_of(share, lengths):
+                with lego.when((part.turns.begin == 0) & (lego.lane_id < 1) & (lego.warp_id < 1) & (place < 1)):
+                    spans[part.b, 0] = part.turns.first
+                    spans[part.b, 1] = part.turns.parts
+                pages.fill_queries(q, part, place)
+                for n in lego.range(2 * part.count):
+                    pages.fill(cache, table, part, n)
         for g in range(2):
-            with lego.warps(g * WARPS, (g + 1) * WARPS, registers=computes), lego.when(part.exists == 1):
-                rows = LatentRows(form, pages, part, place, g)
-                for turn in lego.range(turns):
-                    rows.visit(turn)
-                rows.finish()
-                with lego.when(part.parts == 1):
-                    rows.store(o)
-                with lego.otherwise():
-                    rows.store_part(partial, sums, number)
-        if form.sharing > 1:
-            lego.cluster_barrier()  # no block ends while the other one arrives at its barriers
+            with lego.warps(g * WARPS, (g + 1) * WARPS, registers=computes):
+                for part in parts_of(share, lengths):
+                    rows = LatentRows(form, pages, part, place, g)
+                    for turn in lego.range(part.count):
+                        rows.visit(turn)
+                    rows.finish()
+                    with lego.when(part.turns.parts == 1):
+                        rows.store(o)
+                    with lego.otherwise():
+                        rows.store_part(partial, sums, lego.index(lego.i32(number + part.b), range=(0, U)))
+                    pages.free[part.number].arrive()
 
     def latent_parts(partial: Operand, sums: Operand, spans: Operand, o: Operand) -> None:
         first, b = lego.block_id[:2]
@@ -123,7 +121,7 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     attends = with_parameters(latent_attention, given | o | parts)
     combines = with_parameters(latent_parts, parts | o)
     return (
-        lego.kernel(grid=(tiles, U), block=3 * WARPS * WARP, cluster=(form.sharing, 1))(attends),
+        lego.kernel(grid=(tiles, U - B), block=3 * WARPS * WARP)(attends),
         lego.kernel(grid=(G, B), block=LATENT // VECTOR)(combines),
     )
 
@@ -139,6 +137,47 @@ def cached(form: LatentForm, pages: Operand) -> dict[str, Operand]:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class TokenPart:
+    """Tokens `begin` to `end` of sequence `b`, in `count` turns of two pages.
+
+    It is the part `number` of its block, after those with `used` turns.
+    """
+
+    turns: SequencePart
+    number: Operand
+    used: Operand
+    count: Operand
+    begin: Operand
+    end: Operand
+
+    @property
+    def b(self) -> Operand:
+        """The sequence."""
+        return self.turns.b
+
+    @property
+    def length(self) -> Operand:
+        """Its tokens."""
+        return lego.index(self.turns.length, range=(0, 2**30))
+
+    def page(self, n: Operand) -> Operand:
+        """The number of page n among all of the block."""
+        return 2 * self.used + n
+
+
+def parts_of(share: EvenShare, lengths: Operand) -> Iterator[TokenPart]:
+    """The parts of a block, in a loop."""
+    used = lego.register(i32, 0)
+    for turns in share.parts(lengths, 2 * TOKENS):
+        begin, end = (lego.index(n, range=(0, 2**24)) for n in (turns.begin, turns.end))
+        length = lego.index(turns.length, range=(0, 2**30))
+        before = lego.index(used.get(), range=(0, 2**30))
+        last = lego.minimum(length, 2 * TOKENS * end)
+        yield TokenPart(turns, turns.b - share.first, before, end - begin, 2 * TOKENS * begin, last)
+        used.set(used + (turns.end - turns.begin))
+
+
 class PageRing:
     """Shared memory of a block: its queries, two pages, of which halves are replaced, and what the groups exchange.
 
@@ -146,7 +185,6 @@ class PageRing:
     """
 
     def __init__(self, form: LatentForm) -> None:
-        self.sharing = form.sharing
         self.queries = lego.shared(form.dtype, staged(TOKENS, WIDTH), "queries")
         self.ring = lego.shared(form.dtype, staged(TOKENS, WIDTH, 2), "pages")
         first = lego.shared(form.dtype, staged(TOKENS, TOKENS), "weights")
@@ -154,9 +192,9 @@ class PageRing:
         self.tops = lego.shared(f32, Row(2, TOKENS), "tops")
         self.asked = lego.barriers(1, arrivals=WARPS)
         self.full = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
-        self.empty = [lego.barriers(2, arrivals=WARPS * form.sharing) for _ in range(2)]
+        self.empty = [lego.barriers(2, arrivals=WARPS) for _ in range(2)]
         self.weighed = [lego.barriers(1, arrivals=WARPS) for _ in range(2)]
-        self.met = lego.barriers(1, arrivals=2 * WARPS)
+        self.met, self.free = (lego.barriers(1, arrivals=2 * WARPS) for _ in range(2))
 
     def half(self, n: Operand, side: int) -> Operand:
         """Columns of a page: those of the result of a group, and the rotary ones with those of group 1."""
@@ -166,27 +204,26 @@ class PageRing:
         """The values of a page for a group."""
         return self.ring.part((n % 2 * TOKENS, side * HALF), (TOKENS, HALF))
 
-    def fill_queries(self, q: Operand, b: Operand, place: Operand) -> None:
-        """Copy the queries of the block; rows past the last one are zeros."""
-        lego.copy_async(q, self.queries, at=(b, place * TOKENS, 0), barrier=self.asked[0])
-        self.asked[0].arrive()
+    def fill_queries(self, q: Operand, part: TokenPart, place: Operand) -> None:
+        """Copy the queries of a part, when the last ones are not needed; rows past the last one are zeros."""
+        self.free[part.number - 1].wait()
+        asked = self.asked[part.number]
+        lego.copy_async(q, self.queries, at=(part.b, place * TOKENS, 0), barrier=asked)
+        asked.arrive()
 
-    def fill(self, cache: Sequence[Operand], table: Operand, part: KeyPart, n: Operand) -> None:
+    def fill(self, cache: Sequence[Operand], table: Operand, part: TokenPart, n: Operand) -> None:
         """Copy page n of the part, each half as soon as the last one is added; zeros for a page after the last."""
-        first, pages = part.begin + n * TOKENS, cache[0].dims()[0]
-        page = lego.index(table[part.b, lego.minimum(first, part.end - 1) // TOKENS])
+        first, pages, use = part.begin + n * TOKENS, cache[0].dims()[0], part.page(n)
+        page = lego.index(table[part.b, lego.maximum(lego.minimum(first, part.end - 1), 0) // TOKENS])
         found = lego.where(first < part.end, page, pages)
         for side in range(2):
-            full = self.full[side][n]
-            with lego.when(lego.cluster_rank == side) if self.sharing > 1 else nullcontext():
-                self.empty[side][n - 2].wait()
-                if len(cache) > 1:
-                    self._convert(cache, found, n, side)
-                else:
-                    at, blocks = (found, 0, side * HALF), "all" if self.sharing > 1 else None
-                    lego.copy_async(cache[0], self.half(n, side), at=at, barrier=full, blocks=blocks)
-                for rank in range(self.sharing):
-                    full.arrive(block=rank)
+            full = self.full[side][use]
+            self.empty[side][use - 2].wait()
+            if len(cache) > 1:
+                self._convert(cache, found, use, side)
+            else:
+                lego.copy_async(cache[0], self.half(use, side), at=(found, 0, side * HALF), barrier=full)
+            full.arrive()
 
     def _convert(self, cache: Sequence[Operand], page: Operand, n: Operand, side: int) -> None:
         """Half of a page of records: latents times their scales, and the rotary part as it is."""
@@ -204,10 +241,6 @@ class PageRing:
             for (row, column), x in zip(places, given, strict=True):
                 x = (x * scales.halo("zero")[page, row, column // SCALED]).to(self.ring.dtype)
                 self.ring.store(x, n % 2 * TOKENS + row, column)
-
-    def release(self, n: Operand, side: int) -> None:
-        """Let half of a page be replaced, when all blocks have added it."""
-        self.empty[side][n].arrive(block=side if self.sharing > 1 else None)
 
     def clear(self, n: Operand, end: Operand, thread: Operand) -> None:
         """Make values of page n zeros from token `end` on, whose weights are 0: what was there may not be finite."""
@@ -228,14 +261,14 @@ class LatentRows:
     following: Operand
     sum: Operand
 
-    def __init__(self, form: LatentForm, pages: PageRing, part: KeyPart, place: Operand, group: int) -> None:
+    def __init__(self, form: LatentForm, pages: PageRing, part: TokenPart, place: Operand, group: int) -> None:
         self.form, self.pages, self.part, self.place, self.group = form, pages, part, place, group
         self.thread = lego.thread_id[0] - group * WARPS * WARP
         parent = f2.MmaSync((WARPS, 1))
         self.scores, self.whole = (parent.layout((TOKENS, n)) for n in (TOKENS, HALF))
         self.left = f2.MmaOperand(0, parent).layout((TOKENS, TOKENS))
         self.sliced = f2.Sliced(1, parent).layout((TOKENS,))
-        pages.asked[0].wait()
+        pages.asked[part.number].wait()
         self.rotary = pages.queries.load(lego.arange(self.left, 0), LATENT + lego.arange(self.left, 1))
         self.best = lego.register(lego.full(f32, self.sliced, LOWEST))
         self.total = lego.register(in_lanes(lego.zeros(f32, self.scores)))
@@ -247,11 +280,11 @@ class LatentRows:
 
     def visit(self, turn: Operand) -> None:
         """Add two pages, of which this group weighs one."""
-        pages, g = self.pages, self.group
-        n = 2 * turn + g
-        self.score(n)
+        pages, g, turns = self.pages, self.group, self.part.used + turn
+        n = 2 * turns + g
+        self.score(n, 2 * turn + g)
         if g == 1:
-            pages.weighed[0][turn].wait()
+            pages.weighed[0][turns].wait()
             self.fade(self.top(0))
         top = lego.maximum(self.following.get().max(axis=1), LOWEST)
         known = self.best.get()
@@ -262,26 +295,26 @@ class LatentRows:
         weights = p.to(self.form.dtype)
         new.store(pages.tops, at=(g, 0))
         weights.store(pages.weights[g])
-        pages.weighed[g][turn].arrive()
+        pages.weighed[g][turns].arrive()
         own = lego.convert(weights, to=self.left)
         if g == 0:
             self.fade(new)
             self.total.set(self.total.get() + in_lanes(p))
             self.add(own, n)
-            pages.weighed[1][turn].wait()
+            pages.weighed[1][turns].wait()
             self.fade(self.top(1))
-            pages.release(n, 0)
+            pages.empty[0][n].arrive()
             self.add(pages.weights[1], n + 1)
         else:
             self.add(pages.weights[0], n - 1)
             self.fade(new)
-            pages.release(n - 1, 1)
+            pages.empty[1][n - 1].arrive()
             self.total.set(self.total.get() + in_lanes(p))
             self.add(own, n)
-        pages.release(2 * turn + 1, g)
+        pages.empty[g][2 * turns + 1].arrive()
 
-    def score(self, n: Operand) -> None:
-        """The scores of page n, without those of tokens that a query does not attend to."""
+    def score(self, n: Operand, of_part: Operand) -> None:
+        """The scores of page n, that of the part so numbered, without those of tokens that a query does not attend to."""
         pages = self.pages
         pages.full[0][n].wait()
         queries = pages.queries
@@ -290,7 +323,7 @@ class LatentRows:
         s = lego.mma(queries.part((0, HALF), (TOKENS, HALF)), pages.values(n, 1).T, s)
         rest = pages.ring.part((n % 2 * TOKENS, LATENT), (TOKENS, ROTARY))
         self.following.set(lego.mma(self.rotary, rest.T, s))
-        first = self.part.begin + n * TOKENS
+        first = self.part.begin + of_part * TOKENS
         with lego.when(first + TOKENS > self.whole_end):
             key = first + lego.arange(self.scores, 1)
             self.following.set(lego.where(key < self.ends[:, None], self.following.get(), -math.inf))
@@ -318,8 +351,8 @@ class LatentRows:
         """Divide the result by the sum of the weights of both groups."""
         pages = self.pages
         self.total.get().sum(axis=1).store(pages.tops, at=(1 - self.group, 0))  # which this group has read last
-        pages.met[0].arrive()
-        pages.met[0].wait()
+        pages.met[self.part.number].arrive()
+        pages.met[self.part.number].wait()
         self.sum = self.top(0) + self.top(1)
         share = lego.where(self.sum > 0.0, 1.0 / self.sum, 0.0)
         self.out.set(self.out.get() * share[:, None])

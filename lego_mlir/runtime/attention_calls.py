@@ -259,7 +259,9 @@ def form_of(name: str, facts: Sequence[ArrayFacts], axis: int, common: str, aske
     """
     of_q, of_k, of_v = (fact.shape for fact in facts)
     heads, shared = of_q[axis], of_k[axis]
-    fits = of_k[:-1] == of_v[:-1] and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
+    fits = (
+        of_k[:-1] == of_v[:-1] and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
+    )
     types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     names = {fact.dtype for fact in facts}
     if not fits or len(names) > 1 or not names <= types.keys():

@@ -3,7 +3,7 @@
     o = lego_mlir.attention_latent(q, cache, table, lengths)      q: [sequences, heads, 576], o: [sequences, heads, 512]
 
 The lengths stay on the device, and the grids of a call depend on the shapes alone, so that a graph of CUDA is replayed
-while sequences grow. A call launches `kernels.latent_attention`, and its combination where sequences are divided.
+while sequences grow. A call launches the two kernels of `kernels.latent_attention`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lego_mlir.kernels.attention_forms import (
     TOKENS,
     WIDTH,
     LatentForm,
-    blocks_of_rows,
+    parts_of_rows,
 )
 from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of, numpy_dtype
@@ -148,9 +148,9 @@ def _checked(form: LatentForm, views: Sequence[Tensor]) -> Tensor:
     """The result by the interpreter, which finds races."""
     import numpy
 
-    batch, (blocks, _) = len(views[0]), blocks_of_rows(form, len(views[0]), PROCESSORS)
+    batch, (parts, _) = len(views[0]), parts_of_rows(form, len(views[0]), PROCESSORS)
     o = numpy.zeros((batch, form.rows, LATENT), views[0].dtype)
-    rows = (blocks, -(-form.rows // TOKENS), TOKENS)
+    rows = (parts, -(-form.rows // TOKENS), TOKENS)
     partial, sums = (numpy.zeros(shape, numpy.float32) for shape in ((*rows, LATENT), rows))
     spans = numpy.zeros((batch, 2), numpy.int32)
     attends, combines = _calls_of(form)
@@ -166,11 +166,11 @@ def _bound(form: LatentForm, views: Sequence[Given], shape: Sequence[int]) -> Pl
     facts = [library.facts(x) for x in views]
     device, batch = facts[0].device, facts[0].shape[0]
     _, multiprocessors = place_of(device)
-    blocks, groups = blocks_of_rows(form, batch, multiprocessors)
-    backends = [calls.backend(device) for calls in _calls_of(form)[: 1 + (blocks > batch)]]
+    parts, groups = parts_of_rows(form, batch, multiprocessors)
+    backends = [calls.backend(device) for calls in _calls_of(form)]
     entry = backends[0].entry
     whole = replace(entry, arguments=tuple(x for x in entry.arguments if x.name not in SCRATCH))
-    bound = binding.bind(whole, [*facts, None], {"U": blocks})
+    bound = binding.bind(whole, [*facts, None], {"U": parts})
     sizes = {size.name: n for size, n in zip(whole.sizes, bound.sizes, strict=True)} | {"G": groups}
     steps = [ProductStep(b, tuple(x.name for x in b.entry.arguments), sizes) for b in backends]
     bound = binding.with_results_of(bound, binding.DenseShape.rows(*shape[:-1], LATENT))
