@@ -96,8 +96,8 @@ class AttentionForm:
             )
         if self.values is not None and not (self.values in HEADS and self.values < self.features):
             raise UsageError(
-                f"attention: values have as many features as keys, or {', '.join(map(str, HEADS))}, if these are fewer; "
-                f"got {self.values} and keys of {self.features}"
+                f"attention: values have as many features as keys, or fewer of {', '.join(map(str, HEADS))}; got "
+                f"{self.values} and keys of {self.features}"
             )
         if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
             raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
