@@ -87,8 +87,9 @@ def build(
     sizes: HeadSizes | None = None,
     blocks: int | None = None,
 ) -> Kernel:
-    """The kernel: q and o are [B, H group, M, D], k and v [B, H, N, D], v and o with other D perhaps, log-sum-exps [B, H group, M] in units of log 2.
+    """The kernel: q and o are [B, H group, M, D], k and v [B, H, N, D], log-sum-exps [B, H group, M] in units of log 2.
 
+    Features D of v and o may be fewer than those of q and k.
     The strides of q, k, v and o are the launch's, multiples of 8 elements, and 1 for features. Causal queries attend to
     keys of no larger position. With `sizes` these are constants of the kernel, otherwise sizes of the launch. With
     `blocks` there are that many, which compute several parts of the result each: the tiles of the next part are copied

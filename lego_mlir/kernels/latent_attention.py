@@ -314,7 +314,7 @@ class LatentRows:
         pages.empty[g][2 * turns + 1].arrive()
 
     def score(self, n: Operand, of_part: Operand) -> None:
-        """The scores of page n, that of the part so numbered, without those of tokens that a query does not attend to."""
+        """The scores of page n, page `of_part` of the part, without those of tokens that a query does not attend to."""
         pages = self.pages
         pages.full[0][n].wait()
         queries = pages.queries

@@ -86,10 +86,11 @@ def attention(
     """softmax(scale q k^T) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D].
 
     D is 64, 96, 128, 192 or 256; v and the result may have fewer of these features than q and k, as the 128 to 192 of
-    latent attention without absorption, and then have no gradients. [batch, rows, heads, D] and parts of packed queries, keys and values are read where
-    they are, as `x.swapaxes(1, 2)`, and the result has the order of q; arrays whose features are not contiguous, or
-    whose strides are no multiples of 16 bytes, are copied. With `causal` a query attends to keys of no larger position,
-    with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0.
+    latent attention without absorption, and then there are no gradients. [batch, rows, heads, D] and parts of packed
+    queries, keys and values are read where they are, as `x.swapaxes(1, 2)`, and the result has the order of q; arrays
+    whose features are not contiguous, or whose strides are no multiples of 16 bytes, are copied. With `causal` a query
+    attends to keys of no larger position, with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left
+    out. The result without keys is 0.
 
     `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
     `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of

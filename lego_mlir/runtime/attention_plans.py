@@ -136,7 +136,7 @@ def has_strides(facts: ArrayFacts) -> bool:
 
 
 def dense_like(x: Tensor, features: int | None = None) -> DenseShape:
-    """The form of a result like an array, with other `features` perhaps: its shape, and its order of axes if possible."""
+    """The shape of a result like an array, or with other `features`, in its order of axes where kernels can tell it."""
     given = read("an operand", x, "attention")
     shape, strides = given.facts.shape, given.facts.strides
     shape = shape if features is None else (*shape[:-1], features)
