@@ -123,7 +123,7 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
 
 
 def launch_of(folder: Path, problem: Problem, groups: int | None = None) -> tuple[Any, Callable[[], Any]]:
-    """The result, and the launches into it; `groups` are the blocks of a sequence that combine, as the call's if None."""
+    """The result, and the launches into it; `groups` are the blocks of a sequence that combine, if not the default."""
     import torch
 
     from lego_mlir.kernels.attention_forms import parts_of_rows
