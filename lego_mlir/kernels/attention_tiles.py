@@ -309,9 +309,8 @@ class QueryTiles:
 
     def __init__(self, form: AttentionForm, tile: AttentionTile, order: PartOrder) -> None:
         self.features, self.groups = form.features, tile.groups
-        taken = 2 * (
-            (form.features + form.width) * tile.keys * tile.stages + form.features * tile.rows
-        )  # bytes, with one tile for each group
+        of_rings = (form.features + form.width) * tile.keys * tile.stages
+        taken = 2 * (of_rings + form.features * tile.rows)  # bytes, with one tile for each group
         several = order.blocks is not None and taken + 2 * form.features * tile.rows <= MEMORY
         self.delay = 1 if several else 0  # parts
         self.count = tile.groups * (1 + self.delay)
