@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from lego_mlir.mesh.redistribution import redistribute as redistribute
     from lego_mlir.runtime.attention_calls import attention as attention
     from lego_mlir.runtime.calls import calls_of as calls_of
+    from lego_mlir.runtime.latent_attention_calls import attention_latent as attention_latent
     from lego_mlir.runtime.packed_attention_calls import attention_varlen as attention_varlen
     from lego_mlir.runtime.packs import load_kernels as load_kernels
     from lego_mlir.runtime.paged_attention_calls import attention_paged as attention_paged

@@ -16,6 +16,7 @@ from lego_mlir.kernels import (
     fused_attention,
     grouped_depths,
     grouped_products,
+    latent_attention,
     matmul,
     packed_attention,
     packed_gradients,
@@ -53,6 +54,8 @@ BUILT = {
     "causal persistent attention": lambda: fused_attention.build(AttentionForm(causal=True), blocks=132),
     "packed attention": packed_attention.build,
     "paged attention": paged_attention.build,
+    "latent attention": lambda: latent_attention.build()[0],
+    "parts of latent attention": lambda: latent_attention.build()[1],
 }
 
 

@@ -44,6 +44,20 @@ PAGED_ROWS: Final = 16
 PAGED_BYTES: Final = 112 * 1024
 """Shared memory of a block for tiles and results, where two blocks fit a multiprocessor of 228 KB."""
 LOG2_E: Final = math.log2(math.e)
+LATENT: Final = 512
+"""Features of values, the first ones of keys."""
+ROTARY: Final = 64
+"""Features of the rotary part."""
+WIDTH: Final = LATENT + ROTARY
+"""Features of keys: those of values, then the rotary ones."""
+SCALED: Final = 128
+"""Elements of a latent of 8 bits with one scale."""
+RECORD: Final = LATENT + 4 * (LATENT // SCALED) + 2 * ROTARY
+"""Bytes of a token whose latent has 8 bits."""
+LATENT_SCALE: Final = (128 + ROTARY) ** -0.5
+"""Of scores, by the features of a head before its absorption."""
+TOKENS: Final = 64
+"""Tokens of a page of latents and of a tile, and rows of a block."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +85,19 @@ class AttentionForm:
     scale: float | None = None
     pairs: PairRules | None = None
     """Rules of the user, with `causal` and `window` for pairs that these allow."""
+    values: int | None = None
+    """Features of values and results, where queries and keys have more."""
 
     def __post_init__(self) -> None:
         if self.features not in HEADS or self.dtype not in (f16, bf16):
             raise UsageError(
                 f"attention: heads of {', '.join(map(str, HEADS))} features in f16 or bf16, got {self.features} in "
                 f"{self.dtype}"
+            )
+        if self.values is not None and not (self.values in HEADS and self.values < self.features):
+            raise UsageError(
+                f"attention: values have as many features as keys, or fewer of {', '.join(map(str, HEADS))}; got "
+                f"{self.values} and keys of {self.features}"
             )
         if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
             raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
@@ -94,6 +115,11 @@ class AttentionForm:
                 f"would attend to no key; pass at most {keys + self.window - 1} queries, or a window of at least "
                 f"{queries - keys + 1}"
             )
+
+    @property
+    def width(self) -> int:
+        """Features of values and results."""
+        return self.features if self.values is None else self.values
 
     @property
     def factor(self) -> float:
@@ -197,6 +223,49 @@ def blocks_of_heads(form: PagedForm, batch: int, heads: int, multiprocessors: in
     tiles = heads * -(-form.queries * form.group // PAGED_ROWS)
     at_once = 2 * multiprocessors
     return batch + -(-at_once * (1 + (2 * batch * tiles > at_once)) // tiles)
+
+
+@dataclass(frozen=True, slots=True)
+class LatentForm:
+    """Attention to latents: scores are products times `scale`.
+
+    A `cache` of f8e4m3fn has records of 656 bytes: a latent, a scale of f32 for each 128 of its elements, and the
+    rotary part in `dtype`. Raises UsageError for no heads or queries, and a scale that is not positive.
+    """
+
+    heads: int
+    queries: int = 1
+    dtype: DType = bf16
+    scale: float = LATENT_SCALE
+    cache: DType | None = None
+
+    def __post_init__(self) -> None:
+        for name, n in (("heads", self.heads), ("queries", self.queries)):
+            if type(n) is not int or n < 1:
+                raise UsageError(f"attention_latent: {name} are at least 1, got {n}")
+        if not is_positive(self.scale):
+            raise UsageError(f"attention_latent: the scale of scores is positive and finite, got {self.scale}")
+        if self.cache not in (None, f8e4m3fn):
+            raise UsageError(f"attention_latent: latents in the type of the queries or in f8e4m3fn, got {self.cache}")
+
+    @property
+    def rows(self) -> int:
+        """Rows of a sequence: all heads of a query, one query after the other."""
+        return self.heads * self.queries
+
+    @property
+    def exponent(self) -> float:
+        """The factor of products in exponents of 2."""
+        return self.scale * math.log2(math.e)
+
+
+def parts_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
+    """The most parts of all sequences, whatever the lengths, and the blocks that combine those of a sequence.
+
+    All blocks run at once, one on a multiprocessor, with equal shares.
+    """
+    blocks = max(multiprocessors // -(-form.rows // TOKENS), 1)
+    return batch + blocks, min(-(-16 * multiprocessors // batch), form.rows)
 
 
 def is_positive(scale: object) -> bool:

@@ -55,15 +55,15 @@ class HeadTensors:
         self.of_rows = lego.Tensor(f32, Row(sizes.batch, sizes.heads * form.group, sizes.queries))
         self.of_sums = lego.Tensor(f32, Row(sizes.batch, sizes.heads * form.group, sizes.queries, form.features))
 
-    def of_queries(self, name: str) -> Operand:
-        """The type of an array of queries or results."""
+    def of_queries(self, name: str, features: int | None = None) -> Operand:
+        """The type of an array of queries, or of results with their `features`."""
         heads, rows = self.sizes.heads * self.form.group, self.sizes.queries
-        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, self.form.features))
+        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, features or self.form.features))
 
-    def of_keys(self, name: str) -> Operand:
-        """The type of an array of keys or values."""
+    def of_keys(self, name: str, features: int | None = None) -> Operand:
+        """The type of an array of keys, or of values with their `features`."""
         heads, rows = self.sizes.heads, self.sizes.keys
-        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, self.form.features))
+        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, features or self.form.features))
 
     def query_place(self, head: Operand) -> Place:
         """The batch and the head there of a head of queries, counted over all batches."""
@@ -250,7 +250,8 @@ class KeyRings:
 
     def __init__(self, form: AttentionForm, tile: AttentionTile) -> None:
         self.form, self.tile = form, tile
-        self.rings = [lego.shared(form.dtype, staged(tile.keys, form.features, tile.stages)) for _ in range(2)]
+        self.features = form.features, form.width
+        self.rings = [lego.shared(form.dtype, staged(tile.keys, n, tile.stages)) for n in self.features]
         self.full = [lego.barriers(tile.stages, arrivals=WARPS) for _ in range(2)]
         self.empty = [lego.barriers(tile.stages, arrivals=tile.warps) for _ in range(2)]
         self.turns = ProductTurns(tile)
@@ -258,7 +259,7 @@ class KeyRings:
     def part(self, ring: int, t: Operand) -> Operand:
         """The tile of use t of the keys' ring, 0, or the values', 1."""
         n = self.tile.keys
-        return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.form.features))
+        return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.features[ring]))
 
     def fill(self, k: Operand, v: Operand, head: Place, span: VisitedTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
@@ -308,7 +309,8 @@ class QueryTiles:
 
     def __init__(self, form: AttentionForm, tile: AttentionTile, order: PartOrder) -> None:
         self.features, self.groups = form.features, tile.groups
-        taken = 2 * form.features * (2 * tile.keys * tile.stages + tile.rows)  # bytes, with one tile for each group
+        of_rings = (form.features + form.width) * tile.keys * tile.stages
+        taken = 2 * (of_rings + form.features * tile.rows)  # bytes, with one tile for each group
         several = order.blocks is not None and taken + 2 * form.features * tile.rows <= MEMORY
         self.delay = 1 if several else 0  # parts
         self.count = tile.groups * (1 + self.delay)

@@ -89,6 +89,7 @@ def build(
 ) -> Kernel:
     """The kernel: q and o are [B, H group, M, D], k and v [B, H, N, D], log-sum-exps [B, H group, M] in units of log 2.
 
+    Features D of v and o may be fewer than those of q and k.
     The strides of q, k, v and o are the launch's, multiples of 8 elements, and 1 for features. Causal queries attend to
     keys of no larger position. With `sizes` these are constants of the kernel, otherwise sizes of the launch. With
     `blocks` there are that many, which compute several parts of the result each: the tiles of the next part are copied
@@ -101,12 +102,12 @@ def build(
         form.require_keys(sizes.queries, sizes.keys)
     of = HeadTensors(form, sizes or launch_sizes())
     B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
-    types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v")}
+    types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v", form.width)}
     reads, listed = read_types(form.rules), form.rules.listed
     by_proof = form.rules.mask is not None and not listed
     back = form.rules.score is not None  # near keys, whose scores are often the largest, first: no maximum grows later
     tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
-    types |= {**reads, **tables, "o": of.of_queries("o"), "lse": of.of_rows}
+    types |= {**reads, **tables, "o": of.of_queries("o", form.width), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
 
     count, together = lego.cdiv(M, tile.rows), None
@@ -178,7 +179,7 @@ class AttentionRows:
         parent = f2.MmaSync((WARPS, 1))
         self.left = f2.MmaOperand(0, parent).layout((ROWS, tile.keys))
         self.zeros = lego.zeros(f32, parent.layout((ROWS, tile.keys)))
-        self.out = lego.register(lego.zeros(f32, parent.layout((ROWS, form.features))))
+        self.out = lego.register(lego.zeros(f32, parent.layout((ROWS, form.width))))
         self.weights = lego.register(lego.zeros(form.dtype, self.left))
         self.following = lego.register(self.zeros)
         self.each_row = lego.zeros(f32, f2.Sliced(1, parent).layout((ROWS,)))
@@ -296,6 +297,8 @@ class AttentionRows:
         """The rows of the result, through the tile of the queries, and their log-sum-exps."""
         total, rules = self.total.sum(axis=1), self.form.pairs
         factor = 1.0 / total if rules is None else lego.where(total > 0.0, 1.0 / total, 0.0)
+        if self.form.values is not None:
+            part = part.view.part(part.at, (ROWS, self.form.width))
         (self.out * factor[:, None]).to(self.form.dtype).store(part)
         lego.barrier()
         lego.copy_async(part, o, at=(*head, self.first, 0))

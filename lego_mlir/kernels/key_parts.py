@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -97,6 +97,85 @@ def part_of_block(lengths: Operand, number: Operand, count: Operand, blocks: Ope
     size = lego.cdiv(lego.cdiv(length, several), step) * step
     begin = (number - before) * size
     return KeyPart(plan, plan[0], b, before, length, several, begin, lego.minimum(length, begin + size))
+
+
+@dataclass(frozen=True, slots=True)
+class EvenShare:
+    """Steps `begin` to `end` of all sequences, one after the other, which are those of a block; each has `share`.
+
+    The block's sequences are `first` to `last`, and the first one begins at step `start`.
+    """
+
+    share: Operand
+    begin: Operand
+    end: Operand
+    first: Operand
+    last: Operand
+    start: Operand
+
+    def parts(self, lengths: Operand, step: int) -> Iterator[SequencePart]:
+        """The parts of its sequences that the block has, in a loop."""
+        start = lego.register(i32, self.start)
+        for b in lego.range(self.first, self.last + 1):
+            length, before = lengths[b], start.get()
+            after = before + steps_of(length, step)
+            begin, end = lego.maximum(self.begin, before) - before, lego.minimum(self.end, after) - before
+            block = before // self.share
+            yield SequencePart(b, length, begin, end, block + lego.i32(b), (after - 1) // self.share - block + 1)
+            start.set(after)
+
+
+@dataclass(frozen=True, slots=True)
+class SequencePart:
+    """Steps `begin` to `end` of sequence `b`, whose `parts` have the numbers from `first` on: block + sequence."""
+
+    b: Operand
+    length: Operand
+    begin: Operand
+    end: Operand
+    first: Operand
+    parts: Operand
+
+
+def steps_of(length: Operand, step: int) -> Operand:
+    """The steps of a sequence, at least one."""
+    return lego.maximum((length + (step - 1)) // step, 1)
+
+
+def share_of_block(lengths: Operand, number: Operand, count: Operand, blocks: Operand, step: int) -> EvenShare:
+    """The share of the block with this number: the steps of `count` sequences, divided evenly among `blocks`.
+
+    The first warp finds it, a sequence in each lane.
+    """
+    plan, number_, lane = lego.shared(i32, Row(5), "plan"), lego.i32(number), lego.lane_id
+    with lego.when(lego.warp_id == 0):
+        own = lego.register(i32, 0)
+        for turn in lego.range(0, count, WARP):
+            length = lengths.halo("zero")[turn + lane]
+            own += lego.where(turn + lane < count, steps_of(length, step), 0)
+        total = lego.warp_reduce(own.get())
+        share = (total + lego.i32(blocks - 1)) // lego.i32(blocks)
+        begin = lego.minimum(number_ * share, total)
+        end = lego.minimum(begin + share, total)
+        with lego.when(lane < 5):
+            plan[lane] = lego.where(lane == 0, share, lego.where(lane == 1, end, lego.where(lane == 3, -1, 0)))
+        lego.warp_sync()
+        before = lego.register(i32, 0)
+        for turn in lego.range(0, count, WARP):
+            length = lengths.halo("zero")[turn + lane]
+            steps = lego.where(turn + lane < count, steps_of(length, step), 0)
+            after = lego.warp_scan(steps) + before.get()
+            first = after - steps
+            with lego.when((first <= begin) & (begin < after)):
+                plan[2] = lego.i32(turn + lane)
+                plan[4] = first
+            with lego.when((begin < end) & (first < end) & (end <= after)):
+                plan[3] = lego.i32(turn + lane)
+            before.set(lego.shuffle(after, WARP - 1))
+    lego.barrier()
+    share, end = plan[0], plan[1]
+    first, last = lego.index(plan[2], range=(0, count)), lego.index(plan[3], range=(-1, count))
+    return EvenShare(share, lego.minimum(number_ * share, end), end, first, last, plan[4])
 
 
 def combined(first: Operand, count: Operand, read: Callable[[Operand], Found], width: int) -> Found:

@@ -15,8 +15,8 @@ Sections:
 - calls: `calls`, `routed_calls`, `program_calls`, `programs`, `plans`, `binding`, `launches`, `tensor_map_frames`,
   `first_calls`, `kept_traces`, `exact_kernels`, `compile_lock`
 - machines: `driver`, `cuda`, `source`, `cpu`, `cpu_kernels`, `image`, `host_reference`, `xla_ffi`
-- operations: `products/`, `attention_calls`, `packed_attention_calls`, `paged_attention_calls`, `attention_plans`,
-  `attention_kernels`, `pair_rule_calls`, `first_derivatives`
+- operations: `products/`, `attention_calls`, `packed_attention_calls`, `paged_attention_calls`,
+  `latent_attention_calls`, `attention_plans`, `attention_kernels`, `pair_rule_calls`, `first_derivatives`
 - packed kernels: `manifest`, `packs`, `hub`
 - checks: `data`, `data_files`, `inputs`, `kernel_input`, `comparing`, `tolerance`
 """

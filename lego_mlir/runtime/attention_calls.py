@@ -85,10 +85,12 @@ def attention(
 ) -> Tensor:
     """softmax(scale q k^T) v: q is [.., heads, M, D], k and v are [.., heads / group, N, D].
 
-    D is 64, 96, 128, 192 or 256. [batch, rows, heads, D] and parts of packed queries, keys and values are read where
-    they are, as `x.swapaxes(1, 2)`, and the result has the order of q; arrays whose features are not contiguous, or
-    whose strides are no multiples of 16 bytes, are copied. With `causal` a query attends to keys of no larger position,
-    with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left out. The result without keys is 0.
+    D is 64, 96, 128, 192 or 256; v and the result may have fewer of these features than q and k, as the 128 to 192 of
+    latent attention without absorption, and then there are no gradients. [batch, rows, heads, D] and parts of packed
+    queries, keys and values are read where they are, as `x.swapaxes(1, 2)`, and the result has the order of q; arrays
+    whose features are not contiguous, or whose strides are no multiples of 16 bytes, are copied. With `causal` a query
+    attends to keys of no larger position, with a `window` only to that many of them. `scale` is 1 / sqrt(D) if left
+    out. The result without keys is 0.
 
     `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
     `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of
@@ -105,10 +107,10 @@ def attention(
     bound = attention_plans.known.get(key)
     if bound is None or not bound.takes(given):
         form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)))
-        if form.rules.score is not None and records(given):
+        if (form.rules.score is not None or form.values is not None) and records(given):
             raise UsageError(_without_gradients(form, sizes))
         if is_empty(q, k):
-            return without_keys(q, k, v)
+            return without_keys(q[..., : v.shape[-1]], k, v)
         if not check and is_computed_by_its_library("attention", *given):
             return host_reference.attention(q, k, v, form, reads=read)
         copies = [readable(x) for x in (q, k, v)]
@@ -135,7 +137,7 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
     own = HeadAxes(unknown=frozenset() if kernel.sizes is None else _strides_of_one(form, sizes))
     rules = _bound_rules(kernel, sizes, used, check)
     table = [] if rules.table is None else [rules.table(used)]
-    results = {"o": shapes[0], "lse": DenseShape.rows(*rows)}
+    results = {"o": dense_like(q, form.values), "lse": DenseShape.rows(*rows)}
     plan = bound_launch(calls_of(kernel), own, [*used, *table], ("q", "k", "v"), results, check)
     return BoundAttention(
         plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
@@ -180,6 +182,11 @@ def _exact(wanted: ExactAttention, general: AttentionKernel) -> tuple[AttentionK
 
 def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
     """Why no kernel computes gradients for these sizes; nothing where one does."""
+    if form.values is not None:
+        return (
+            f"attention of {form.features} features with values of {form.values}: its gradients are not computed; pad "
+            "the values with zeros and slice the result, or compute the result alone under torch.no_grad()"
+        )
     if form.rules.score is not None:
         return (
             "attention with a score: its gradients are not computed, since no kernel differentiates the function; "
@@ -253,18 +260,21 @@ def form_of(name: str, facts: Sequence[ArrayFacts], axis: int, common: str, aske
     """
     of_q, of_k, of_v = (fact.shape for fact in facts)
     heads, shared = of_q[axis], of_k[axis]
-    fits = of_k == of_v and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
+    fits = (
+        of_k[:-1] == of_v[:-1] and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
+    )
     types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     names = {fact.dtype for fact in facts}
     if not fits or len(names) > 1 or not names <= types.keys():
         shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=True))
         raise UsageError(
-            f"{name} of {shown}: k and v have one shape, {common}, and a divisor of its heads; all are float16 or "
-            "bfloat16"
+            f"{name} of {shown}: k and v have one shape, but for features, {common}, and a divisor of its heads; all "
+            "are float16 or bfloat16"
         )
     causal, window, scale, rules = asked
     group = heads // shared if shared else 1
-    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale, rules), shared
+    values = None if of_v[-1] == of_q[-1] else of_v[-1]
+    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale, rules, values), shared
 
 
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:

@@ -93,7 +93,7 @@ def packable(
 
 def calls_of(wanted: AttentionKernel) -> Calls:
     """The calls of a kernel. Raises UsageError where a folder of packed kernels is named and lacks it."""
-    folder = None if wanted.form.pairs is not None else kernels_folder(None)  # rules of the user are in no folder
+    folder = None if wanted.form.pairs or wanted.form.values else kernels_folder(None)  # which has none of these
     return _calls_of(wanted, None if folder is None else str(folder))
 
 

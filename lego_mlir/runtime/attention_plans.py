@@ -135,10 +135,11 @@ def has_strides(facts: ArrayFacts) -> bool:
     return fits
 
 
-def dense_like(x: Tensor) -> DenseShape:
-    """The form of a result like an array: its shape, and its order of axes where the kernels can tell it."""
+def dense_like(x: Tensor, features: int | None = None) -> DenseShape:
+    """The shape of a result like an array, or with other `features`, in its order of axes where kernels can tell it."""
     given = read("an operand", x, "attention")
     shape, strides = given.facts.shape, given.facts.strides
+    shape = shape if features is None else (*shape[:-1], features)
     if given.library.name == "jax" or len(shape) > len(AXES):
         return DenseShape.rows(*shape)
     return DenseShape.like(shape, (*(max(step, 1) for step in strides[:-1]), 0))

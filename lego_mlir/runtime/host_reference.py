@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.aliases import Array, Foreign, Operand, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
-from lego_mlir.kernels.attention_forms import AttentionForm
+from lego_mlir.kernels.attention_forms import LATENT, TOKENS, WIDTH, AttentionForm
 from lego_mlir.kernels.pair_rules import PairsOf
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 from lego_mlir.runtime.value_ranges import require_values
 
 if TYPE_CHECKING:
-    from lego_mlir.kernels.attention_forms import PagedForm
+    from lego_mlir.kernels.attention_forms import LatentForm, PagedForm
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 
 LIBRARIES: Final = ("numpy", "torch")
@@ -107,7 +107,7 @@ def attention(
     module, dtype = _module(q), _name(q)
     (*lead, heads, m, d), n = q.shape, k.shape[-2]
     if 0 in (m, n, heads, *lead):
-        return _as(_as(q, "float32") * 0, dtype)
+        return _as(_as(q, "float32")[..., : v.shape[-1]] * 0, dtype)
     grouped = _as(q, "float32").reshape(*lead, heads // form.group, form.group, m, d)
     keys, values = (_as(x, "float32")[..., None, :, :] for x in (k, v))
     row, column = numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :]
@@ -120,12 +120,18 @@ def attention(
             scores = _like(pairs.scored(_as_numpy(scores), row, column).astype("float32"), q)
     seen = numpy.asarray(form.allowed(row, column, n, pairs))
     seen = _like(numpy.broadcast_to(seen, numpy.broadcast_shapes(seen.shape, (m, n))).copy(), q)
+    return _as(_averages(scores, seen, values).reshape(*q.shape[:-1], v.shape[-1]), dtype)
+
+
+def _averages(scores: Tensor, seen: Tensor, values: Tensor) -> Tensor:
+    """Averages of values, weighted by a softmax of the scores that are seen; 0 where none is."""
+    module = _module(scores)
     scores = module.where(seen, scores, _UNSEEN)
     most = module.amax(scores, -1)[..., None].clip(_UNSEEN)  # a rule may give -inf for each key
     weights = module.exp(scores - most) * seen
     total = weights.sum(-1)[..., None]
-    found = module.matmul(weights / module.where(total == 0, 1.0, total), values)
-    return _as(found.reshape(q.shape), dtype)
+    found: Tensor = module.matmul(weights / module.where(total == 0, 1.0, total), values)
+    return found
 
 
 def packed_attention(
@@ -158,6 +164,25 @@ def paged_attention(
         k, v = (x[table[b]].reshape(-1, *x.shape[2:])[:length].swapaxes(0, 1) for x in (keys, values))
         found.append(attention(rows, k, v, causal, length - form.queries).swapaxes(0, 1).reshape(q[b].shape))
     return module.stack(found)
+
+
+def latent_attention(q: Tensor, cache: Tensor, table: Tensor, lengths: Tensor, form: LatentForm) -> Tensor:
+    """`lego_mlir.attention_latent`, of a cache as numbers: the tokens are the keys of all heads, and their values."""
+    import numpy
+
+    require_values("table", _as_numpy(table), (0, len(cache)))
+    require_values("lengths", _as_numpy(lengths), (0, table.shape[1] * TOKENS + 1))
+    module, found = _module(q), []
+    position = numpy.arange(form.rows)[:, None] // form.heads - form.queries
+    for b, length in enumerate(int(n) for n in lengths):
+        if not length:
+            found.append(_as(q[b][..., :LATENT], "float32") * 0)
+            continue
+        tokens = _as(cache[table[b]], "float32").reshape(-1, WIDTH)[:length]
+        scores = module.matmul(_as(q[b], "float32").reshape(-1, WIDTH), tokens.swapaxes(0, 1)) * form.scale
+        seen = _like(numpy.arange(length) <= position + length, q)
+        found.append(_averages(scores, seen, tokens[:, :LATENT]).reshape(*q[b].shape[:-1], LATENT))
+    return _as(module.stack(found), _name(q))
 
 
 def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:

@@ -106,6 +106,11 @@ def _problem(
         facts.append(library.facts(array))
     of_starts = facts[3:]
     found = form_of("attention_varlen", facts[:3], -2, "the features of q", (causal, window, scale, None))
+    if found[0].values is not None:
+        raise UsageError(
+            f"attention_varlen: v has the {found[0].features} features of q and k, got {found[0].values}; pad it with "
+            "zeros, and slice the result"
+        )
     if {f.dtype for f in of_starts} != {"int32"} or len({f.shape for f in of_starts}) > 1 or of_starts[0].shape[0] < 2:
         shown = " and ".join(f"{list(f.shape)} {f.dtype}" for f in of_starts)
         raise UsageError(

@@ -76,7 +76,7 @@ def attention_paged(
     if not check and is_computed_by_its_library("attention_paged", *given):
         return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
     _require_strides(keys, values)
-    _require_few(table, keys)
+    require_few("attention_paged", table, keys.shape[1])
     readable = by_strides(q)
     if readable is not q:
         return attention_paged(readable, *given[1:5], scale=scale, scales=scales, check=check)
@@ -134,11 +134,11 @@ def _require_strides(keys: Tensor, values: Tensor) -> None:
             )
 
 
-def _require_few(table: Tensor, keys: Tensor) -> None:
+def require_few(called: str, table: Tensor, page: int) -> None:
     """Raise UsageError for a table whose lengths could add up to more than an i32 holds."""
-    if (positions := table.shape[0] * table.shape[1] * keys.shape[1]) > MOST_POSITIONS:
+    if (positions := table.shape[0] * table.shape[1] * page) > MOST_POSITIONS:
         raise UsageError(
-            f"attention_paged: a table of {' x '.join(map(str, table.shape))} pages of {keys.shape[1]} has {positions} "
+            f"{called}: a table of {' x '.join(map(str, table.shape))} pages of {page} has {positions} "
             f"positions, and a call takes at most {MOST_POSITIONS}; divide the sequences among several calls"
         )
 

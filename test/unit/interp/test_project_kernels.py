@@ -41,6 +41,7 @@ ELSEWHERE = {
     "batched_products",
     "grouped_depths",
     "grouped_products",
+    "latent_attention",
     "packed_attention",
     "packed_gradients",
     "paged_attention",

@@ -38,9 +38,10 @@ def drawn(form, batch, heads, queries, keys, gain=1.0):
     """q, k, v, and the gradient of o: [batch, heads, rows, features] in memory of [batch, rows, heads, features]."""
     random = np.random.default_rng(queries)
     counts = (queries, heads * form.group), (keys, heads), (keys, heads), (queries, heads * form.group)
+    counts = [(*n, m) for n, m in zip(counts, (form.features,) * 2 + (form.width,) * 2, strict=True)]
     scales = (gain, 1.0, 1.0, 1.0)
     return [
-        (scale * random.normal(size=(batch, *n, form.features))).astype(form.dtype.numpy).swapaxes(1, 2)
+        (scale * random.normal(size=(batch, *n))).astype(form.dtype.numpy).swapaxes(1, 2)
         for n, scale in zip(counts, scales, strict=True)
     ]
 
@@ -58,7 +59,7 @@ def expected(form, q, k, v, do):
     p, lse = weights / total, (best + np.log(total))[..., 0] * np.log2(np.e)
     o = p @ v
     ds = p * (do @ v.mT - (do * o).sum(-1, keepdims=True)) / np.sqrt(features)
-    grouped = [x.reshape(batch, heads, form.group, keys, features).sum(2) for x in (ds.mT @ q, p.mT @ do)]
+    grouped = [x.reshape(batch, heads, form.group, keys, -1).sum(2) for x in (ds.mT @ q, p.mT @ do)]
     return o, lse, ds @ k, *grouped
 
 
@@ -88,7 +89,7 @@ def close(found, wanted, tolerance):
 
 def attend(form, sizes, on, gain=1.0, constant=True, **options):
     q, k, v, do = drawn(form, *sizes, gain)
-    o, lse = np.full_like(q, 7), np.full(q.shape[:3], 7, np.float32)
+    o, lse = np.full_like(do, 7), np.full(q.shape[:3], 7, np.float32)
     arrays = {"q": q, "k": k, "v": v, "o": o, "lse": lse}
     run(
         forward(form, HeadSizes(*sizes) if constant and on != "interp" else None, **options),
@@ -104,6 +105,12 @@ def attend(form, sizes, on, gain=1.0, constant=True, **options):
 @pytest.mark.parametrize(("form", "sizes"), FORMS)
 def test_forms_by_wgmma(form, sizes):
     attend(form, sizes, "sm_90a")
+
+
+@pytest.mark.parametrize("blocks", [None, 2])
+@pytest.mark.parametrize("form", [AttentionForm(192, bf16, True, values=128), AttentionForm(128, group=2, values=64)])
+def test_values_of_fewer_features(form, blocks):
+    attend(form, (1, 1, 150, 170), "sm_90a", blocks=blocks)
 
 
 @pytest.mark.parametrize(("form", "sizes"), FORMS[:2])

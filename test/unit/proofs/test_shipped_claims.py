@@ -23,7 +23,7 @@ LONG = {
     "second_week/w4a16.py w4a16", "second_week/implicit_gemm.py implicit_gemm",
     "dot products", "stencil", "stencil shared", "stencil strips", "pad", "pad transposed", "crop", "batched products",
     "grouped products", "grouped depths", "attention", "packed attention", "added gradients", "packed gradients",
-    "paged attention",
+    "paged attention", "latent attention",
     "windowed attention", "persistent attention", "causal persistent attention",
 }  # fmt: skip
 NAMES = [

@@ -40,6 +40,24 @@ def test_scales(scale):
     np.testing.assert_allclose(found, expected(q * np.float64(scale) * FEATURES**0.5, k, v), atol=4e-3)
 
 
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_values_of_fewer_features(check):
+    """As in latent attention without absorption: the result has the features of v, in the order of axes of q."""
+    q, k = (drawn(1, POSITIONS, heads, 192).swapaxes(1, 2) for heads in (HEADS, SHARED))
+    v = drawn(1, POSITIONS, SHARED, 256).swapaxes(1, 2)[..., 128:]
+    found = lego_mlir.attention(q, k, v, causal=True, check=check)
+    assert found.shape == (1, HEADS, POSITIONS, 128)
+    np.testing.assert_allclose(found, expected(q, k, v), atol=2e-3)
+
+
+def test_values_of_fewer_features_have_no_gradients():
+    torch = pytest.importorskip("torch")
+    q, k, v = (torch.zeros(1, 8, n, dtype=torch.float16, requires_grad=True) for n in (192, 192, 128))
+    with pytest.raises(UsageError, match="192 features with values of 128: its gradients are not computed; pad"):
+        lego_mlir.attention(q, k, v)
+
+
 @pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1)])
 def test_arrays_in_other_orders(order):
     given = [drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED)]
