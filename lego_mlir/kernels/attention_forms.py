@@ -25,6 +25,8 @@ from lego_mlir.kernels.pair_rules import PairRules, PairsOf
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn, f16
 
 HEADS: Final = (64, 96, 128, 192, 256)
+NARROW_HEADS: Final = (64, 128, 256)
+"""Those of f8e4m3fn."""
 ADDED_HEADS: Final = (64, 128)
 """Features of heads whose sums of gradients are whole parts of 64, and fit the registers of a group."""
 ROWS: Final = 64
@@ -71,12 +73,20 @@ class AttentionForm:
     scale: float | None = None
     pairs: PairRules | None = None
     """Rules of the user, with `causal` and `window` for pairs that these allow."""
+    result: DType | None = None
+    """The type of the result where q, k and v are of f8e4m3fn, numbers times a scale of their head; else theirs."""
 
     def __post_init__(self) -> None:
-        if self.features not in HEADS or self.dtype not in (f16, bf16):
+        if self.dtype == f8e4m3fn:
+            if self.features not in NARROW_HEADS or self.result not in (f16, bf16):
+                raise UsageError(
+                    f"attention: heads of {', '.join(map(str, NARROW_HEADS))} features in f8e4m3fn, with a result in "
+                    f"f16 or bf16, got {self.features} and {self.result}"
+                )
+        elif self.features not in HEADS or self.dtype not in (f16, bf16) or self.result is not None:
             raise UsageError(
                 f"attention: heads of {', '.join(map(str, HEADS))} features in f16 or bf16, got {self.features} in "
-                f"{self.dtype}"
+                f"{self.dtype}" + ("" if self.result is None else f" with a result in {self.result}")
             )
         if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
             raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
@@ -94,6 +104,16 @@ class AttentionForm:
                 f"would attend to no key; pass at most {keys + self.window - 1} queries, or a window of at least "
                 f"{queries - keys + 1}"
             )
+
+    @property
+    def narrow(self) -> bool:
+        """Whether q, k and v have 8 bits, and scales."""
+        return self.dtype == f8e4m3fn
+
+    @property
+    def stored(self) -> DType:
+        """The type of the result."""
+        return self.result or self.dtype
 
     @property
     def factor(self) -> float:
@@ -268,6 +288,8 @@ IN_ORDER: Final = CausalOrder(math.inf)
 
 def default_tile(form: AttentionForm) -> AttentionTile:
     """Accumulators and weights of a thread fit its registers, and two tiles of each ring fit shared memory."""
+    if form.narrow:
+        return AttentionTile(2, 128 if form.features <= NARROW else 64)
     if form.features < NARROW:
         return AttentionTile(3, 64, 4)
     return AttentionTile(2, 128 if form.features == NARROW else 64)
