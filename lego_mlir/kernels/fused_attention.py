@@ -141,7 +141,7 @@ def build(
         rings = KeyRings(form, tile)
         if form.window is not None and sizes is None:
             lego.require(M - form.window < N)
-        copies, computes = tile.registers
+        copies, computes = tile.registers(form)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             used = RingUses(order)
             for number, head, place in order.numbered():
