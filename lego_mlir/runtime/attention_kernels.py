@@ -53,7 +53,7 @@ class AttentionKernel:
     def name(self) -> str:
         """Its name in a folder of packed kernels."""
         f, t = self.form, self.tile
-        words = [self.part.replace(" ", "_"), str(f.dtype), str(f.features)]
+        words = [self.part.replace(" ", "_"), str(f.dtype), *[str(f.result)] * f.narrow, str(f.features)]
         words += ["causal"] * f.causal + [f"window{f.window}"] * (f.window is not None) + [str(f.group)]
         words += [] if f.scale is None else [f"scale{float(f.scale).hex()}"]
         if t is not None:
