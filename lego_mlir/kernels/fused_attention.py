@@ -285,7 +285,9 @@ class AttentionRows:
         added = lego.mma(self.weights, take(1, t - 1), self.out)
         rings.turns.end(t)
         self.weigh(self.scored(scores, j, mask))
-        large = lego.warp_any(functools.reduce(operator.or_, (self.sums > (LARGEST if self.form.narrow else LARGE)).registers))
+        large = lego.warp_any(
+            functools.reduce(operator.or_, (self.sums > (LARGEST if self.form.narrow else LARGE)).registers)
+        )
         self.out.set(added)
         with lego.when(large):
             again = self.again(queries, rings.part(0, t))
