@@ -203,7 +203,9 @@ class WarpgroupEmitter(KernelEmitter):
         match statement:
             case Constant(result, number) if number == 0:
                 self._zeros.add(result.number)
-            case Convert(result, operand) if str(operand.dtype) == "f32" and (result.dtype.bits == 16 or result.dtype.is_f8):
+            case Convert(result, operand) if str(operand.dtype) == "f32" and (
+                result.dtype.bits == 16 or result.dtype.is_f8
+            ):
                 self._wide[result.number] = operand.number
             case Barrier() if self._fences:
                 self._fence()

@@ -1,8 +1,8 @@
 """Mutable registers of 16 or 8 bits that hold the left operand of products, a word of them in one 32-bit register.
 
-`wgmma` takes its left operand as words of two or four elements. A variable that a loop carries from the softmax to the next
-iteration's product has one register for each element, which a loop would carry apart, and put together in front of
-every product. `packed_registers` finds the words that only products and such variables read:
+`wgmma` takes its left operand as words of two or four elements. A variable that a loop carries from the softmax to the
+next iteration's product has one register for each element, which a loop would carry apart, and put together in front
+of every product. `packed_registers` finds the words that only products and such variables read:
 
     weights.set(convert(p))        cvt.rn.f16x2.f32, one for each pair
     lego.mma(weights, v, out)      reads the word as it is
