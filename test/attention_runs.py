@@ -12,6 +12,7 @@ def run(kernel, arrays, sizes, on):
     for p in kernel.params:
         given[p.name] = in_memory(arrays[p.name])
         steps = (n // arrays[p.name].itemsize for n in arrays[p.name].strides)
+        sizes |= {f"{p.name}_{axis}": n for axis, n in enumerate(arrays[p.name].shape)}
         sizes |= {f"{p.name}_{axis}": n for axis, n in zip(("batch", "head", "row"), steps, strict=False)}
     values = {s.name: sizes[s.name] for s in kernel.sizes}
     report = run_kernel(kernel, given, values) if on == "interp" else PtxRun(target=on)(kernel, given, values)

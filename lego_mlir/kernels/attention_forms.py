@@ -256,7 +256,7 @@ class AttentionTile:
         return WARPS * self.groups
 
     def registers(self, form: AttentionForm) -> tuple[int | None, int | None]:
-        """Of a thread that copies, and of one that computes: all those of an SM, more for one that transposes values."""
+        """Of a thread that copies, more if it transposes, and of one that computes: all those of an SM."""
         if form.narrow and self.groups in (2, 3):
             return {2: (40, 232), 3: (56, 152)}[self.groups]
         return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]

@@ -60,7 +60,7 @@ from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn, f16
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lego_mlir.kernels.pair_rules import PairRules
+    from lego_mlir.kernels.pair_rules import PairRule, PairRules
     from lego_mlir.tracing.trace.dtypes import DType
 
 Asked = tuple[bool, "int | None", "float | None", "PairRules | None"]
@@ -99,8 +99,8 @@ def attention(
 
     `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
     `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of
-    arrays in `reads`. Tiles of keys that the mask leaves out are not visited. With a score there are no
-    gradients.
+    arrays in `reads`. Tiles of keys that the mask leaves out are not visited. The score is
+    differentiated by s; arrays that it reads have no gradients.
 
     q, k and v of float8_e4m3fn are multiplied by `scales`, arrays of float32: [heads], or [1] for all heads, for q, and
     [heads / group], or [1], for k and v; those of q and k are positive. D is 64, 128 or 256, weights are rounded to
@@ -116,11 +116,18 @@ def attention(
     bound = attention_plans.known.get(key)
     if bound is None or not bound.takes(given):
         form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)), scales, result)
-        if (form.rules.score is not None or form.narrow) and records(given):
+        if form.narrow and records(given):
             raise UsageError(_without_gradients(form, sizes))
+        if form.rules.score is not None:
+            _refuse_gradients_of(form.rules.score, read)
         if is_empty(q, k):
             return host_reference.attention(q, k, v, form, scales=scales) if form.narrow else without_keys(q, k, v)
         if not check and is_computed_by_its_library("attention", *given):
+            if form.rules.score is not None and records(given):
+                raise UsageError(
+                    "attention with a score of tensors in the host's memory: NumPy computes the score, and no "
+                    "gradients; move them to a GPU, or compute the result alone under torch.no_grad()"
+                )
             return host_reference.attention(q, k, v, form, reads=read, scales=scales)
         copies = [readable(x) for x in (q, k, v)]
         if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
@@ -196,11 +203,6 @@ def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
             f"attention of {F8}: there are no gradients; compute the result alone under torch.no_grad(), or pass q, k "
             "and v in bfloat16"
         )
-    if form.rules.score is not None:
-        return (
-            "attention with a score: its gradients are not computed, since no kernel differentiates the function; "
-            "compute the result alone under torch.no_grad(), or leave score out"
-        )
     if not _is_large(sizes):
         return ""
     names = ("batches", "heads of k and v", "queries", "keys")
@@ -209,6 +211,16 @@ def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
         f"attention of {shown}: gradients are computed for at most {most[0]} batches, {most[1]} heads of k and v, and "
         f"{most[2]} queries and keys; compute the result alone under torch.no_grad(), or divide the batch"
     )
+
+
+def _refuse_gradients_of(score: PairRule, read: Mapping[str, Tensor]) -> None:
+    """Raise UsageError where gradients of arrays are recorded that a score reads."""
+    wanted = [name for name in score.names if records((read[name],))]
+    if wanted:
+        raise UsageError(
+            f"attention: score reads {', '.join(wanted)}, which requires a gradient, and those of q, k and v alone are "
+            "computed; pass tensor.detach()"
+        )
 
 
 def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:
