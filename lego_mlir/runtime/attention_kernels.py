@@ -108,7 +108,7 @@ def _calls_of(wanted: AttentionKernel, folder: str | None) -> Calls:
     from pathlib import Path
 
     form = wanted.form
-    words = [f"--dtype {form.dtype} --features {form.features} --group {form.group}"]
+    words = [f"--dtype {form.stored}{' --narrow' * form.narrow} --features {form.features} --group {form.group}"]
     words += ["--causal"] * form.causal + [f"--window {form.window}"] * (form.window is not None)
     words += [f"--scale {form.scale}"] * (form.scale is not None)
     words += ["--gradients"] * (wanted.part not in ("attention", PACKED))
