@@ -70,6 +70,6 @@ def _shuffled(operation: Op, words: Sequence[Value], place: int) -> None:
         return ir.Operation.create("vector.shuffle", [type_], [a, b], {"mask": mask}).results[0]
 
     with operation.location, ir.InsertionPoint(operation):
-        pairs = [shuffle(*words[n : n + 2], FIRST[place // 2]) for n in (0, 2)]
-        made = shuffle(*pairs, SECOND[place % 2])
+        low, high = (shuffle(words[n], words[n + 1], FIRST[place // 2]) for n in (0, 2))
+        made = shuffle(low, high, SECOND[place % 2])
     replace(operation, made)
