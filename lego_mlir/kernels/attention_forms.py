@@ -257,8 +257,8 @@ class AttentionTile:
 
     def registers(self, form: AttentionForm) -> tuple[int | None, int | None]:
         """Of a thread that copies, more if it transposes, and of one that computes: all those of an SM."""
-        if form.narrow and self.groups in (2, 3):
-            return {2: (40, 232), 3: (56, 152)}[self.groups]
+        if form.narrow:
+            return {1: (None, None), 2: (40, 232), 3: (56, 152), 4: (56, 112)}[self.groups]
         return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]
 
 
@@ -290,7 +290,7 @@ IN_ORDER: Final = CausalOrder(math.inf)
 def default_tile(form: AttentionForm) -> AttentionTile:
     """Accumulators and weights of a thread fit its registers, and two tiles of each ring fit shared memory."""
     if form.narrow:
-        return AttentionTile(2, 128 if form.features <= NARROW else 64)
+        return {64: AttentionTile(3, 128, 4), 128: AttentionTile(2, 128, 4), 256: AttentionTile(2, 64)}[form.features]
     if form.features < NARROW:
         return AttentionTile(3, 64, 4)
     return AttentionTile(2, 128 if form.features == NARROW else 64)
@@ -308,6 +308,8 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     keys, tile, several = sizes.keys, default_tile(form), True
     if form.pairs is not None:
         several = not form.rules.listed
+    elif form.narrow:
+        several = not form.causal
     elif form.window is not None:
         several = keys <= FITTED["window_keys"]
     elif form.features == HEADS[0]:

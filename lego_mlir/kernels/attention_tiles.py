@@ -310,11 +310,11 @@ class CopiedValues:
         self.form, self.tile = form, tile
         self.tiles = lego.shared(form.dtype, staged(tile.keys, form.features, COPIED, form.dtype.bytes), "copied")
         self.full, self.empty = (lego.barriers(COPIED, arrivals=WARPS) for _ in range(2))
-        self.shape = (64, 128) if form.features >= LINE else (128, 64)  # keys and features of a step
-        last = (0, 64) if form.features >= LINE else (64, 0)
+        self.shape = (64, min(form.features, LINE))  # keys and features of a step
+        last, rest = ((0, 64), [(16, 0), (32, 0)]) if form.features >= LINE else ((32, 0), [(16, 0)])
         self.layout = f2.LinearLayout(
             {
-                "register": [(1, 0), (8, 0), (0, 1), (0, 2), (16, 0), (32, 0)],
+                "register": [(1, 0), (8, 0), (0, 1), (0, 2), *rest],
                 "lane": [(0, 4), (16, 8), (32, 16), (2, 0), (4, 0)],
                 "warp": [(0, 32), last],
             },

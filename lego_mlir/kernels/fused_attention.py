@@ -74,7 +74,11 @@ LARGE: Final = 2.0**14
 LARGEST: Final = 448.0
 """The same of f8e4m3fn, its largest number."""
 LEVEL: Final = 7
-"""The exponent of 2 of the largest of the sums of a row's lanes in the first tile, of weights in f8e4m3fn."""
+"""The exponent of 2 of the largest of a row's sums in its lanes in the first tile, of weights in f8e4m3fn."""
+HEAD: Final = 3
+"""That of a weight, of which as many as a lane has are no more than `LARGEST`."""
+HUGE: Final = 2.0**100
+"""Sums up to this are numbers that a factor makes smaller; beyond it weights may be infinite."""
 LOWEST: Final = -1e30
 """Where a tile has no key for a row: finite, so that differences of maxima are numbers."""
 STEP: Final = 32
@@ -240,6 +244,8 @@ class AttentionRows:
         scores = self.scored(scores, span.visited(span.begin, True), True)
         self.best.set(lego.maximum(self.reference(scores), LOWEST))
         self.weigh(scores)
+        if self.form.narrow:
+            self.level()
         self.total.set(self.sums)
         self.round()
         rings.empty[0][before].arrive()
@@ -285,13 +291,14 @@ class AttentionRows:
         added = lego.mma(self.weights, take(1, t - 1), self.out)
         rings.turns.end(t)
         self.weigh(self.scored(scores, j, mask))
-        large = lego.warp_any(
-            functools.reduce(operator.or_, (self.sums > (LARGEST if self.form.narrow else LARGE)).registers)
-        )
+        large = self.any_above(LARGEST if self.form.narrow else LARGE)
         self.out.set(added)
         with lego.when(large):
-            again = self.again(queries, rings.part(0, t))
-            self.renew(self.scored(again, j, mask))
+            with lego.when(self.any_above(HUGE)) if self.form.narrow else nullcontext():
+                again = self.again(queries, rings.part(0, t))
+                self.renew(self.scored(again, j, mask))
+            if self.form.narrow:
+                self.level(0.0)
         self.total.set(self.total + self.sums)
         self.round()
 
@@ -311,14 +318,24 @@ class AttentionRows:
         self.following.set(p)
         self.sums.set(in_lanes(p))
 
+    def any_above(self, most: float) -> Operand:
+        """Whether a sum of this warp is."""
+        return lego.warp_any(functools.reduce(operator.or_, (self.sums > most).registers))
+
     def reference(self, scores: Operand) -> Operand:
-        """What the weights of a tile are relative to: the maximum, or what brings their sums to 2^LEVEL in a lane."""
+        """What the weights of a tile are relative to: the maximum, of 8 bits HEAD below it."""
         most = scores.max(axis=1)
-        if not self.form.narrow:
-            return most
-        scale, most = self.exponent, lego.maximum(most, LOWEST)
-        sums = in_lanes(lego.exp2(lego.fma(scores, scale, (most * -scale)[:, None]), fast=True)).max(axis=1)
-        return most + (lego.log2(lego.maximum(sums, 1.0)) - LEVEL) / scale
+        return most - HEAD / self.exponent if self.form.narrow else most
+
+    def level(self, least: float | None = None) -> None:
+        """Bring the sums of this tile's weights to 2^LEVEL in a lane of each row, or down to that where least is 0."""
+        shift = lego.log2(lego.maximum(self.sums.max(axis=1), 1.0)) - LEVEL
+        shift = shift if least is None else lego.maximum(shift, least)
+        fade = lego.exp2(-shift, fast=True)[:, None]
+        self.best.set(self.best + shift / self.exponent)
+        sums = (self.following, self.sums) if least is None else (self.following, self.sums, self.total, self.out)
+        for held in sums:
+            held.set(held * fade)
 
     def again(self, queries: Operand, keys: Operand) -> Operand:
         """The scores, by one warp."""

@@ -85,8 +85,9 @@ def growing(k):
     (narrow(128, causal=True, window=70), (1, 1, 140, 140), {}),
     (narrow(), (1, 1, 1, 1), {}),
     (narrow(128), (1, 1, 65, 300), {"gain": 8.0, "order": growing}),
+    (narrow(), (1, 1, 65, 300), {"gain": 60.0, "order": growing}),
     (narrow(scale=1e-3), (1, 1, 64, 300), {}),
-], ids=["causal", "groups", "256", "window", "one", "maxima that grow", "even weights"])  # fmt: skip
+], ids=["causal", "groups", "256", "window", "one", "maxima that grow", "infinite weights", "even weights"])  # fmt: skip
 def test_forms_by_wgmma(form, sizes, options):
     attend(form, sizes, "sm_90a", **options)
 
@@ -115,7 +116,7 @@ def test_many_small_weights_beside_a_large_one_are_not_lost():
     assert np.abs(o.astype(np.float64) - wanted).max() < 2.0**-4 * np.abs(wanted).max()
 
 
-@pytest.mark.parametrize(("features", "keys"), [(64, 128), (128, 64), (128, 128), (256, 64)])
+@pytest.mark.parametrize(("features", "keys"), [(64, 128), (64, 64), (128, 64), (128, 128), (256, 64)])
 def test_values_are_transposed_in_the_order_of_words(features, keys):
     form, tile = narrow(features), AttentionTile(1, keys, 1)
 
