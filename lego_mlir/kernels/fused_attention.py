@@ -81,6 +81,7 @@ HUGE: Final = 2.0**100
 """Sums up to this are numbers that a factor makes smaller; beyond it weights may be infinite."""
 LOWEST: Final = -1e30
 """Where a tile has no key for a row: finite, so that differences of maxima are numbers."""
+HELD_HEADS: Final = (64, 128, 256)
 STEP: Final = 32
 """Features of an iteration of the loop that computes scores again: few addresses, so that no register spills."""
 
@@ -200,6 +201,7 @@ class AttentionRows:
     The weights of a tile are f32 while products are in flight, and rounded when these have read those of the last tile.
     """
 
+    queries: Operand
     out: Operand
     weights: Operand
     following: Operand
@@ -217,7 +219,7 @@ class AttentionRows:
         self.exponent = exponent * self.scales.products if form.narrow and not of_rule else exponent
         self.factor = form.factor * self.scales.products if form.narrow else form.factor
         self.skips = tile.skips and form.causal
-        parent = f2.MmaSync((WARPS, 1))
+        parent = self.parent = f2.MmaSync((WARPS, 1))
         self.left = f2.MmaOperand(0, parent, 32 // form.dtype.bits).layout((ROWS, tile.keys))
         self.zeros = lego.zeros(f32, parent.layout((ROWS, tile.keys)))
         self.out = lego.register(lego.zeros(f32, parent.layout((ROWS, form.features))))
@@ -239,7 +241,8 @@ class AttentionRows:
         before = used.before
         first = rings.take(0, before)
         rings.turns.begin(before)
-        scores = lego.mma(queries, first.T, self.zeros)
+        self.queries = self.held(queries)
+        scores = lego.mma(self.queries, first.T, self.zeros)
         rings.turns.end(before)
         scores = self.scored(scores, span.visited(span.begin, True), True)
         self.best.set(lego.maximum(self.reference(scores), LOWEST))
@@ -266,6 +269,12 @@ class AttentionRows:
         rings.empty[1][last].arrive()
         used.add(span)
 
+    def held(self, queries: Operand) -> Operand:
+        """The queries as products read them: of 8 bits from registers, which leaves shared memory to keys and values."""
+        if self.form.features not in HELD_HEADS or not self.form.narrow:
+            return queries
+        return lego.load(queries, f2.MmaOperand(0, self.parent, 32 // self.form.dtype.bits).layout(queries.shape))
+
     def visit_needed(self, queries: Operand, rings: KeyRings, t: Operand, j: Operand) -> None:
         """Visit a tile, the use t of the rings, as far as it has keys for these rows: all groups wait for it."""
         rings.take(0, t)
@@ -287,7 +296,7 @@ class AttentionRows:
         """Weights of tile j, which is the use t of the rings, while the values of the one before are added."""
         following = take(0, t)
         rings.turns.begin(t)
-        scores = lego.mma(queries, following.T, self.zeros)
+        scores = lego.mma(self.queries, following.T, self.zeros)
         added = lego.mma(self.weights, take(1, t - 1), self.out)
         rings.turns.end(t)
         self.weigh(self.scored(scores, j, mask))
