@@ -81,7 +81,6 @@ HUGE: Final = 2.0**100
 """Sums up to this are numbers that a factor makes smaller; beyond it weights may be infinite."""
 LOWEST: Final = -1e30
 """Where a tile has no key for a row: finite, so that differences of maxima are numbers."""
-HELD_HEADS: Final = (64, 128, 256)
 STEP: Final = 32
 """Features of an iteration of the loop that computes scores again: few addresses, so that no register spills."""
 
@@ -270,8 +269,8 @@ class AttentionRows:
         used.add(span)
 
     def held(self, queries: Operand) -> Operand:
-        """The queries as products read them: of 8 bits from registers, which leaves shared memory to keys and values."""
-        if self.form.features not in HELD_HEADS or not self.form.narrow:
+        """The queries as products read them: of 8 bits in registers, so that more of shared memory's rate is left."""
+        if not self.form.narrow:
             return queries
         return lego.load(queries, f2.MmaOperand(0, self.parent, 32 // self.form.dtype.bits).layout(queries.shape))
 

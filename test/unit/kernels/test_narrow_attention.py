@@ -1,7 +1,8 @@
 """Attention of f8e4m3fn with scales against NumPy: by wgmma in the emulator, by mma.sync in the interpreter.
 
 The weights of a row are rounded to f8e4m3fn: by 2^-4 of themselves, or 2^-10 where they are subnormal. Their sum is
-2^LEVEL at least (2^HEAD after a tile whose weights were infinite), so that the result differs by 2^-4 sum p |v| / sum p + 2^-(10 + LEVEL) sum |v|, and its own rounding.
+2^LEVEL at least (2^HEAD after a tile whose weights were infinite), so that the result differs by
+2^-4 sum p |v| / sum p + 2^-(10 + LEVEL) sum |v|, and its own rounding.
 """
 
 from functools import cache
@@ -87,7 +88,8 @@ def growing(k):
     (narrow(128), (1, 1, 65, 300), {"gain": 8.0, "order": growing}),
     (narrow(), (1, 1, 65, 300), {"gain": 60.0, "order": growing}),
     (narrow(scale=1e-3), (1, 1, 64, 300), {}),
-], ids=["causal", "groups", "256", "window", "one", "maxima that grow", "infinite weights", "even weights"])  # fmt: skip
+], ids=["causal", "groups", "256", "window", "one", "maxima that grow",
+        "infinite weights", "even weights"])  # fmt: skip
 def test_forms_by_wgmma(form, sizes, options):
     attend(form, sizes, "sm_90a", **options)
 
