@@ -416,7 +416,7 @@ class GradientGroup:
             q, do = (memory.visited(ring, t, start) for ring in (memory.q, memory.do))
             slopes = lego.mma(self.values, do.T, self.zeros)
             query, key = i + start + scores.index(1), self.first + scores.index(0)
-            scores, slope = score_and_slope(self.form, scores, query, key, pairs_of(self.form, head, self.reads))
+            scores, slope = score_and_slope(self.form, scores, query, key, head, self.reads)
             p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), fast=True)
             if mask:
                 p = lego.where(self.seen(head, query, key), p, 0.0)

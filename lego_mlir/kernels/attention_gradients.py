@@ -171,11 +171,10 @@ class Gradients:
         self, scores: Operand, lse: Operand, row: Operand, column: Operand, head: Place
     ) -> tuple[Operand, Operand]:
         """exp(s - lse), 0 where a query of a head does not attend to a key, and that times the score's derivative."""
-        pairs = pairs_of(self.form, head, self.reads)
-        scores, slope = score_and_slope(self.form, scores, row, column, pairs)
+        scores, slope = score_and_slope(self.form, scores, row, column, head, self.reads)
         p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), fast=True)
         if self.form.masks:
-            p = lego.where(self.form.reaches(row, column, pairs), p, 0.0)
+            p = lego.where(self.form.reaches(row, column, pairs_of(self.form, head, self.reads)), p, 0.0)
         return p, with_slope(p, slope, column, self.of.sizes.keys)
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
