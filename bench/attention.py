@@ -1,14 +1,12 @@
-"""Attention of this project against Triton, FlashAttention-3 and PyTorch's back ends.
+"""Attention of this project by warpgroups against FlashAttention-3 and PyTorch's back ends.
 
     python bench/attention.py NAME STEP [WORD ..]      the steps of `runner.py`: `flash_attention time 128 causal`
 
 flash_attention    `kernels.fused_attention` forward, bf16, heads first and rows first, against FlashAttention-3 (which
                    reads rows first; `time` needs the package fa3-fwd) and cuDNN; a kernel for all lengths and strides
 fused_attention    the same for fixed sizes, f16, and its gradients in one pass, against torch's back ends
-attention_spread   examples/attention_spread.py and attention_pipelined.py, f16 on mma.sync, in the fastest of their
-                   configurations, against the kernel of Triton's tutorial and torch. On Hopper Triton and cuDNN use
-                   wgmma, at 1.5 times the rate; the tutorial's kernel is therefore also compiled for sm_80
-attention_layouts  examples/attention_spread.py by the layout engine, next to the same with its layouts by hand
+narrow_attention   the kernel in f8e4m3fn with a scale for each head, rows first, against FlashAttention-3's of the same
+                   arrays; both errors are kept
 attention_forms    forms that nothing times: are they right? Heads of 256, windows, shared heads, lengths that no tile
                    divides; gradients in one pass and in two with one order of sums (`check`)
 
@@ -16,10 +14,7 @@ Times are of 16,384 positions and 2,048 features in all batches and heads; those
 1.00 ours is faster.
 """
 
-import hashlib
-import json
 import math
-import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -33,11 +28,10 @@ import mlir_kernels
 import runner
 from harness import Contender
 
-PAGE, TARGET, PLAIN_TARGET = "results/attention.md", "sm_90a", "sm_90"
+PAGE, TARGET = "results/attention.md", "sm_90a"
 POSITIONS, FEATURES, BLOCKS = 16384, 2048, 132  # of all batches, of all heads, of an H200
 LENGTHS, MASKS = (1024, 2048, 4096, 8192, 16384), ("full", "causal")
 TOLERANCE = 1e-2
-EXAMPLES = harness.BENCH.parent / "examples"
 Way = Callable[[], Any]
 
 
@@ -111,13 +105,14 @@ FLASH = [*product((64, 96, 128, 192, 256), MASKS, FLASH_LENGTHS)]
 FLASH_BASELINES = {"fa3": "FlashAttention-3", "torch cudnn": "cuDNN"}
 
 
-def flash_kernel(features: int, mask: str, length: int) -> Any:
+def flash_kernel(features: int, mask: str, length: int, narrow: bool = False) -> Any:
     """The kernel of a case, which has a name: one for all lengths that have its tile and its blocks."""
     from lego_mlir.kernels.attention_forms import AttentionForm, HeadSizes, fastest
     from lego_mlir.runtime.attention_kernels import AttentionKernel
-    from lego_mlir.tracing.trace.dtypes import bf16
+    from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn
 
-    form = AttentionForm(features, bf16, causal=mask == "causal")
+    types = {"dtype": f8e4m3fn, "result": bf16} if narrow else {"dtype": bf16}
+    form = AttentionForm(features, causal=mask == "causal", **types)
     tile, blocks = fastest(form, HeadSizes(*flash_batch(features, length), length, length), BLOCKS)
     return AttentionKernel("attention", form, tile, blocks=blocks)
 
@@ -127,9 +122,9 @@ def flash_batch(features: int, length: int) -> tuple[int, int]:
     return max(POSITIONS // length, 1), FEATURES // features
 
 
-def render_flash(folder: Path, cases: Sequence[harness.Case]) -> None:
+def render_flash(folder: Path, cases: Sequence[harness.Case], narrow: bool = False) -> None:
     """The cubins, one for the cases that take it."""
-    for kernel in dict.fromkeys(flash_kernel(*case) for case in cases):
+    for kernel in dict.fromkeys(flash_kernel(*case, narrow) for case in cases):
         mlir_kernels.keep_cubin(folder / kernel.name, kernel.build(), TARGET)
 
 
@@ -149,6 +144,14 @@ def timed_flash(folder: Path, features: int, mask: str, length: int) -> list[Con
     runs |= {"fa3": flash_3(rows_first, mask), **torch_ways(heads_first, mask, ("CUDNN",))}
     seen = seen_by(mask, length)
     wanted = {at: exact(*(x[at] for x in views), seen)[0] for at in ((0, 0), (batch - 1, heads - 1))}
+    facts = {"features": features, "mask": mask, "length": length, "taken": taken}
+    return right_contenders(runs, wanted, 2 * TOLERANCE, facts)
+
+
+def right_contenders(
+    runs: Mapping[str, Way], wanted: Mapping[tuple[int, int], Any], tolerance: float, facts: Mapping[str, Any]
+) -> list[Contender]:
+    """The contenders that take a size, each compared with what is wanted of a batch and a head."""
     found = []
     for name, run in runs.items():
         try:
@@ -158,16 +161,15 @@ def timed_flash(folder: Path, features: int, mask: str, length: int) -> list[Con
             continue
         o = result[0] if isinstance(result, tuple) else result
         o = o.transpose(1, 2) if name == "fa3" else o
-        error = max(harness.require_close(o[at], e, 2 * TOLERANCE, name) for at, e in wanted.items())
-        facts = {"features": features, "mask": mask, "length": length, "taken": taken, "error": error}
-        found.append(harness.contender(run, kernel=name, **facts))
+        error = max(harness.require_close(o[at], e, tolerance, name) for at, e in wanted.items())
+        found.append(harness.contender(run, kernel=name, **facts, error=error))
     return found
 
 
-def flash_3(given: Sequence[Any], mask: str) -> Way:
+def flash_3(given: Sequence[Any], mask: str, **scales: Any) -> Way:
     import fa3_fwd_interface
 
-    return partial(fa3_fwd_interface.flash_attn_func, *given, causal=mask == "causal")
+    return partial(fa3_fwd_interface.flash_attn_func, *given, causal=mask == "causal", **scales)
 
 
 def flash_table() -> None:
@@ -188,6 +190,53 @@ def flash_table() -> None:
     note = f"; above 1.00 ours is faster. Geometric means: {'; '.join(means)}"
     made = mlir_kernels.table(columns, rows)
     mlir_kernels.put_results(PAGE, "flash_attention", "flash_attention", made, "torch", note=note)
+
+
+# -- the same in f8: against FlashAttention-3
+
+NARROW = [*product((64, 128, 256), MASKS, FLASH_LENGTHS)]
+LARGEST, NARROW_TOLERANCE = 448, 0.1  # of f8e4m3fn; relative to the largest value of the result
+
+
+def timed_narrow(folder: Path, features: int, mask: str, length: int) -> list[Contender]:
+    """The contenders of a case, each compared with the result in f32 of the same numbers."""
+    import torch
+
+    import lego_mlir
+
+    taken = flash_kernel(features, mask, length, narrow=True).name
+    kernel = lego_mlir.load_kernels(str(folder / taken))["attention"]
+    batch, heads = flash_batch(features, length)
+    drawn = [torch.randn(batch, length, heads, features, device="cuda") for _ in range(3)]
+    scales = [x.abs().amax((0, 1, 3)) / LARGEST for x in drawn]
+    given = [(x / s[:, None]).to(torch.float8_e4m3fn) for x, s in zip(drawn, scales, strict=True)]
+    views = [x.transpose(1, 2) for x in given]
+    strides = dict(zip(("o_batch", "o_head", "o_row"), views[0].stride(), strict=False))
+    theirs = {f"{name}_descale": s.expand(batch, heads).contiguous() for name, s in zip("qkv", scales, strict=True)}
+    runs = {"lego": partial(kernel, *views, *scales, **strides), "fa3": flash_3(given, mask, **theirs)}
+    seen, ends = seen_by(mask, length), ((0, 0), (batch - 1, heads - 1))
+    wanted = {
+        at: exact(*(x[at].float() * s[at[1]] for x, s in zip(views, scales, strict=True)), seen)[0] for at in ends
+    }
+    facts = {"features": features, "mask": mask, "length": length, "taken": taken}
+    return right_contenders(runs, wanted, NARROW_TOLERANCE, facts)
+
+
+def narrow_table() -> None:
+    """Teraflops, the time of FlashAttention-3 over ours, and the largest errors of both."""
+    rows, ratios = [], {}
+    for (features, mask, length), found in mlir_kernels.measured_cases("narrow_attention", NARROW, "lego"):
+        ours, theirs = found["lego"], found.get("fa3")
+        speed = tflops(mask, math.prod(flash_batch(features, length)), features, length, ours["ms"])
+        cells = [str(features), mask, str(length), mlir_kernels.time_cell(ours), speed, *over(found, ["fa3"])]
+        rows.append([*cells, f"{ours['error']:.3f}", "" if theirs is None else f"{theirs['error']:.3f}"])
+        if theirs is not None:
+            ratios.setdefault((features, mask), []).append(theirs["ms"] / ours["ms"])
+    columns = "head|mask|length|ms (10th to 90th percentile)|Tflop/s|FlashAttention-3|error|its error"
+    means = [f"{k[0]} {k[1]} {geometric_mean(r):.3f}, least {min(r):.3f}" for k, r in ratios.items()]
+    note = f"; above 1.00 ours is faster. Geometric means: {'; '.join(means)}"
+    made = mlir_kernels.table(columns, rows)
+    mlir_kernels.put_results(PAGE, "narrow_attention", "narrow_attention", made, "torch", note=note)
 
 
 # -- by warpgroups, fixed sizes, and gradients: against torch's back ends
@@ -263,251 +312,6 @@ def fused_table() -> None:
     columns = f"|head|length|mask|ms (10th to 90th percentile)|Tflop/s|{'|'.join(FUSED_BASELINES.values())}"
     made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
     mlir_kernels.put_results(PAGE, "fused_attention", "fused_attention", made, "torch", note=note)
-
-
-# -- on mma.sync, the values spread over threads: against Triton's tutorial and torch
-
-SHARED_PER_SM = 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
-SPREAD_TEXTS = """\
-64 128 64 4 held|64 128 64 4 held lazy|64 128 32 4|64 256 64 8 held|64 64 64 4 held|64 128 64 4 held pipelined
-64 128 32 4 held pipelined|64 128 32 4 pipelined|64 128 32 4 held pipelined 3
-128 128 64 4|128 128 64 4 lazy|128 256 64 8 lazy|128 64 64 4 held|128 128 32 4 pipelined"""
-"""The features of a head, queries and keys of a block, warps, flags, and how many blocks ptxas fits into an SM."""
-TILES = (  # of the tutorial's kernel: queries, keys, warps, stages
-    (128, 64, 4, 3), (128, 64, 8, 3), (128, 128, 8, 2), (128, 128, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4),
-    (128, 64, 4, 4), (128, 128, 4, 2),
-)  # fmt: skip
-TILES_SM80 = ((128, 64, 4, 3), (128, 64, 8, 3), (64, 64, 4, 3), (128, 32, 4, 4), (128, 128, 8, 2))  # on mma.sync
-SPREAD_BASELINES = {
-    "Triton sm_80": "Triton, mma.sync", "torch flash": "torch flash, mma.sync", "Triton": "Triton, wgmma",
-    "torch cudnn": "torch cuDNN, wgmma",
-}  # fmt: skip
-
-
-def configurations() -> dict[int, list[dict[str, Any]]]:
-    """The configurations of our kernel, by features of a head."""
-    found: dict[int, list[dict[str, Any]]] = {}
-    for features, m, n, warps, *flags in (text.split() for text in SPREAD_TEXTS.replace("\n", "|").split("|")):
-        one: dict[str, Any] = {"BM": int(m), "BN": int(n), "warps": int(warps), "held": "held" in flags}
-        one |= {"pipelined": True} if "pipelined" in flags else {"lazy": "lazy" in flags}
-        found.setdefault(int(features), []).append(one | ({"blocks": 3} if "3" in flags else {}))
-    return found
-
-
-CONFIGURATIONS = configurations()
-SPREAD = list(product(CONFIGURATIONS, LENGTHS, MASKS))
-
-
-def label(features: int, mask: str, configuration: dict[str, Any]) -> str:
-    c = configuration
-    flags = "".join(f"-{name}" for name in ("held", "lazy", "pipelined") if c.get(name))
-    return f"{features}-{mask}-{c['BM']}x{c['BN']}-{c['warps']}w{flags}{'-3b' if 'blocks' in c else ''}"
-
-
-def spread_kernel(features: int, mask: str, configuration: dict[str, Any], dtype: str = "f16") -> Any:
-    """The kernel of a configuration, to PTX."""
-    sys.path.insert(0, str(EXAMPLES))
-    import attention_pipelined
-    import attention_spread
-
-    import lego_mlir as lego
-
-    options = {name: value for name, value in configuration.items() if name not in ("pipelined", "blocks")}
-    spec = attention_pipelined if "pipelined" in configuration else attention_spread
-    kernel = spec.build(D=features, dtype=getattr(lego, dtype), causal=mask == "causal", **options)
-    return mlir_kernels.compiled(kernel, PLAIN_TARGET, "ptx")
-
-
-def spread_static() -> list[dict[str, Any]]:
-    rows = []
-    for features, mask, dtype in product(CONFIGURATIONS, MASKS, ("f16", "bf16")):
-        for configuration in CONFIGURATIONS[features] if dtype == "f16" else CONFIGURATIONS[features][:1]:
-            made = spread_kernel(features, mask, configuration, dtype)
-            code = mlir_kernels.assembled(made.text, PLAIN_TARGET, mlir_kernels.shared_bytes(made))
-            row = harness.static_row(
-                code, "HMMA", kernel=f"{label(features, mask, configuration)} {dtype}", features=features, mask=mask,
-                dtype=dtype, **configuration,
-            )  # fmt: skip
-            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, 32 * configuration["warps"], SHARED_PER_SM)
-            rows.append(row)
-    return rows
-
-
-def render_spread(folder: Path, cases: Sequence[harness.Case]) -> None:
-    for features, mask in {(features, mask) for features, _, mask in cases}:
-        for configuration in CONFIGURATIONS[features]:
-            keep_ours(folder, features, mask, configuration)
-        for tile in TILES_SM80:
-            keep_by_triton(folder, features, mask, tile)
-
-
-def keep_ours(folder: Path, features: int, mask: str, configuration: dict[str, Any]) -> None:
-    """The PTX; with `blocks`, ptxas fits that number into an SM (PTX ISA, ".minnctapersm")."""
-    name = label(features, mask, configuration)
-    mlir_kernels.keep(folder, name, spread_kernel(features, mask, configuration))
-    if "blocks" in configuration:
-        path = folder / f"{name}.ptx"
-        bound = f"\\1\n.minnctapersm {configuration['blocks']}"
-        path.write_text(re.sub(r"^(\.maxntid .*)$", bound, path.read_text(), count=1, flags=re.MULTILINE))
-        manifest = json.loads(path.with_suffix(".json").read_text())
-        manifest["code_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-        path.with_suffix(".json").write_text(json.dumps(manifest))
-
-
-def keep_by_triton(folder: Path, features: int, mask: str, tile: tuple[int, int, int, int]) -> None:
-    """The tutorial's kernel compiled for sm_80, as PTX that the driver translates: on mma.sync, as ours is."""
-    from rivals.triton_tutorial_attention import attention
-
-    from lego_mlir.templates.run.triton import compile_for
-
-    queries, keys, warps, stages = tile
-    types = dict.fromkeys(("q_ptr", "k_ptr", "v_ptr", "o_ptr"), "*fp16:16")
-    types |= {"scale": "fp32", "heads": "i32", "positions": "i32:16"}
-    constants = {"D": features, "BLOCK_M": queries, "BLOCK_N": keys, "CAUSAL": mask == "causal", "DESCRIPTORS": False}
-    made = compile_for(attention, types, constants, target="sm_80", num_warps=warps, num_stages=stages)
-    name = triton_name(features, mask, tile)
-    (folder / f"{name}.ptx").write_text(made.ptx)
-    (folder / f"{name}.json").write_text(json.dumps({"shared_bytes": made.shared_bytes}))
-
-
-def triton_name(features: int, mask: str, tile: tuple[int, int, int, int]) -> str:
-    return f"triton80-{features}-{mask}-{'-'.join(map(str, tile))}"
-
-
-def timed_spread(folder: Path, features: int, length: int, mask: str) -> list[Contender]:
-    case = Spread(folder, features, length, mask)
-    facts = {"features": features, "length": length, "mask": mask}
-    ways = {"lego": case.ours(), "Triton": case.triton(), "Triton sm_80": case.triton_sm80()}
-    results = [(case.o, case.expected)]
-    found = [harness.fastest(kernel, runs, results, TOLERANCE, **facts) for kernel, runs in ways.items()]
-    for name, run in torch_ways((case.q, case.k, case.v), mask, ("FLASH", "CUDNN")).items():
-        harness.require_close(run(), case.expected, TOLERANCE, name)
-        found.append(harness.contender(run, kernel=name, **facts))
-    return found
-
-
-class Spread:
-    """One problem on the GPU, and ours and Triton's ways to compute it."""
-
-    def __init__(self, folder: Path, features: int, length: int, mask: str) -> None:
-        import torch
-
-        self.folder, self.features, self.length, self.mask = folder, features, length, mask
-        self.heads, self.scale = heads_of(features, length), math.log2(math.e) / math.sqrt(features)
-        shape = (1, self.heads, length, features)
-        self.q, self.k, self.v = (torch.randn(shape, device="cuda", dtype=torch.float16) for _ in "qkv")
-        self.o, self.expected = torch.empty_like(self.q), torch.empty_like(self.q)
-        for head in range(self.heads):  # in f32, a head at a time
-            given = [x[:, head : head + 1].float() for x in (self.q, self.k, self.v)]
-            self.expected[:, head : head + 1] = torch_ways(given, mask, ("EFFICIENT",))["torch efficient"]()
-
-    def ours(self) -> dict[str, Way]:
-        import cupy as cp
-
-        memory = [cp.from_dlpack(x.reshape(-1)) for x in (self.q, self.k, self.v, self.o)]
-        sizes, found = {"H": self.heads, "S": self.length}, {}
-        for configuration in CONFIGURATIONS[self.features]:
-            name = label(self.features, self.mask, configuration)
-            found[name] = partial(mlir_kernels.launcher(self.folder, name), *memory, sizes=sizes)
-        return found
-
-    def fitting(self, tiles: Sequence[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-        return [tile for tile in tiles if not self.length % math.lcm(*tile[:2])]
-
-    def triton(self) -> dict[Any, Way]:
-        harness.descriptors_need_memory()
-        forms = product(("pointers", "descriptors"), self.fitting(TILES))
-        return {(form, *tile): self.tutorial(form == "descriptors", *tile) for form, tile in forms}
-
-    def tutorial(self, descriptors: bool, queries: int, keys: int, warps: int, stages: int) -> Way:
-        from rivals.triton_tutorial_attention import attention
-
-        numbers = (self.scale, self.heads, self.length, self.features, queries, keys, self.mask == "causal")
-        given = (self.q, self.k, self.v, self.o, *numbers, descriptors)
-        return partial(attention[(self.length // queries, self.heads)], *given, num_warps=warps, num_stages=stages)
-
-    def triton_sm80(self) -> dict[Any, Way]:
-        return {tile: self.translated(tile) for tile in self.fitting(TILES_SM80)}
-
-    def translated(self, tile: tuple[int, int, int, int]) -> Way:
-        import cupy as cp
-        import numpy as np
-
-        path = harness.rendered(self.folder / f"{triton_name(self.features, self.mask, tile)}.ptx")
-        shared = json.loads(path.with_suffix(".json").read_text())["shared_bytes"]
-        function = cp.RawModule(path=str(path)).get_function("attention")
-        function.max_dynamic_shared_size_bytes = shared
-        memory = [np.uint64(x.data_ptr()) for x in (self.q, self.k, self.v, self.o)]
-        scratch = [np.uint64(0)] * (path.read_text().count(".param .u64") - len(memory))  # Triton's, not used
-        numbers = (np.float32(self.scale), np.int32(self.heads), np.int32(self.length))
-        grid, block = (self.length // tile[0], self.heads), (32 * tile[2],)
-        return partial(function, grid, block, (*memory, *numbers, *scratch), shared_mem=shared)
-
-
-def spread_table() -> None:
-    """Milliseconds, teraflops, and times over ours."""
-    rows = []
-    for (features, length, mask), found in mlir_kernels.measured_cases("attention_spread", SPREAD, "lego"):
-        ours = found["lego"]
-        speed = tflops(mask, heads_of(features, length), features, length, ours["ms"])
-        cells = [str(features), str(length), mask, mlir_kernels.time_cell(ours), speed]
-        rows.append([*cells, *over(found, list(SPREAD_BASELINES)), str(ours["config"])])
-    heads = "|".join(SPREAD_BASELINES.values())
-    columns = f"head|length|mask|ms (10th to 90th percentile)|Tflop/s|{heads}|configuration"
-    made, note = mlir_kernels.table(columns, rows), "; above 1.00 ours is faster"
-    mlir_kernels.put_results(PAGE, "attention_spread", "attention_spread", made, "triton", "torch", note=note)
-
-
-# -- by the layout engine, and by hand
-
-WAYS = {"engine": EXAMPLES / "attention_spread.py", "by hand": harness.BENCH / "rivals" / "attention_by_hand.py"}
-BUILT = {"causal": {"causal": True}, "not causal": {}, "always rescaled": {"causal": True, "lazy": False}}
-LAYOUTS = [(f"{form}, {heads} x {positions}",) for form in BUILT for heads, positions in ((64, 2048), (64, 4000))]
-
-
-def render_layouts(folder: Path, _: Sequence[harness.Case]) -> None:
-    """The kernels of each form, for any length."""
-    sys.path[:0] = [str(path.parent) for path in WAYS.values()]
-    for way, path in WAYS.items():
-        module = __import__(path.stem)
-        for form, options in BUILT.items():
-            kernel = module.build(**options)
-            scheduled = kernel.schedule("warpgroups") if way == "engine" else kernel
-            mlir_kernels.keep_cubin(folder / f"{form} {way}".replace(" ", "-"), scheduled, TARGET)
-
-
-def timed_layouts(folder: Path, case: str) -> list[Contender]:
-    import cupy
-    import torch
-
-    from lego_mlir.runtime import cuda
-
-    form, _, sizes = case.partition(", ")
-    heads, positions = map(int, sizes.split(" x "))
-    q, k, v = (torch.randn(heads, positions, 64, device="cuda").half() for _ in range(3))
-    expected = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal="not" not in form)
-    found = []
-    for way in WAYS:
-        kernel = cuda.load(harness.rendered(folder / f"{form} {way}".replace(" ", "-") / "attention.cubin")).kernel()
-        out = torch.empty_like(q)
-        arrays = [cupy.from_dlpack(x).reshape(-1) for x in (q, k, v, out)]
-        launch = partial(kernel, *arrays, sizes={"H": heads, "S": positions})
-        launch()
-        torch.cuda.synchronize()
-        harness.require_close(out, expected, TOLERANCE / 2, f"{way} {case}")
-        found.append(harness.contender(launch, kernel=way))
-    return found
-
-
-def layouts_table() -> None:
-    """The time by hand over that by the engine."""
-    rows, ratios = [], []
-    for (case,), found in mlir_kernels.measured_cases("attention_layouts", LAYOUTS, "engine"):
-        ratios.append(found["by hand"]["ms"] / found["engine"]["ms"])
-        rows.append([case, *(f"{1000 * found[way]['ms']:.1f}" for way in WAYS), f"{ratios[-1]:.3f}"])
-    made = mlir_kernels.table("heads x positions|engine, us|by hand, us|by hand over engine", rows)
-    page, note = "reference/layout-engine.md", f". In geometric mean {geometric_mean(ratios):.3f}"
-    mlir_kernels.put_results(page, "attention-layouts", "attention_layouts", made, "torch", note=note)
 
 
 # -- forms that nothing times
@@ -628,8 +432,8 @@ BENCHMARKS = {one.name: one for one in (
                      protocol=harness.Protocol(patience_ms=800)),
     runner.Benchmark("fused_attention", FUSED, timed_fused, fused_table, render_fused, target=TARGET,
                      protocol=harness.Protocol(patience_ms=1200)),
-    runner.Benchmark("attention_spread", SPREAD, timed_spread, spread_table, render_spread, spread_static),
-    runner.Benchmark("attention_layouts", LAYOUTS, timed_layouts, layouts_table, render_layouts, target=TARGET),
+    runner.Benchmark("narrow_attention", NARROW, timed_narrow, narrow_table, partial(render_flash, narrow=True),
+                     target=TARGET, protocol=harness.Protocol(patience_ms=800)),
     runner.Benchmark("attention_forms", table=forms_table, render=render_forms, target=TARGET, steps={"check": check}),
 )}  # fmt: skip
 

@@ -36,7 +36,7 @@ layout_free.table | layout-free | layout_free | kernels of TritonBench without a
 language_models.table | language-models | language_models | rows of language models and sampling, against PyTorch
 random_tiles.table | layout-engine | random_tiles | random tile programs without a layout, against Triton
 transpose.table | transpose | transpose | five transposes against the copy of the same bytes
-attention.spread_table | attention | attention_spread | attention with values spread over threads
+spread_attention.spread_table | attention | attention_spread | attention with values spread over threads
 attention.fused_table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
 attention.flash_table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
 attention_rules.table | attention | attention_rules | masks and scores of a user, against FlexAttention

@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.definition.program import empty as empty
     from lego_mlir.tracing.definition.program import program as program
     from lego_mlir.tracing.spread.accesses import load as load
+    from lego_mlir.tracing.spread.derivatives import value_and_derivative as value_and_derivative
     from lego_mlir.tracing.spread.distributed import Spread as Spread
     from lego_mlir.tracing.spread.filled import arange as arange
     from lego_mlir.tracing.spread.filled import full as full

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import options
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import HEADS, AttentionForm
-from lego_mlir.tracing.trace.dtypes import dtype_named
+from lego_mlir.tracing.trace.dtypes import dtype_named, f8e4m3fn
 
 if TYPE_CHECKING:
     from lego_mlir.runtime.products.problem import Problem
@@ -70,6 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--group", type=options.at_least(1), default=1, metavar="N", help="heads of q that share one of k and v"
     )
     forms.add_argument("--scale", type=float, metavar="X", help="of scores (default: 1 / sqrt(features))")
+    forms.add_argument("--narrow", action="store_true", help="q, k and v of f8e4m3fn, and a result of --dtype")
     forms.add_argument("--gradients", action="store_true", help="the kernels of gradients too")
     forms.add_argument(
         "--varlen-heads", type=options.at_least(1), nargs="+", default=[], metavar="N",
@@ -171,11 +173,17 @@ def _of_attention(args: argparse.Namespace) -> dict[str, Compilation]:
     from lego_mlir.runtime.calls import script_for
     from lego_mlir.toolchain import Cache, compile_kernel, default_folder
 
+    if args.narrow and (args.gradients or args.varlen_heads):
+        raise UsageError("lego-mlir pack attention --narrow has no gradients and no packed sequences; leave these out")
     found, (major, minor) = {}, target_named(args.target).compute_capability
     multiprocessors = args.multiprocessors if 10 * major + minor >= TENSOR_COPIES else None
     for dtype in args.dtype:
         for features in args.features:
-            form = AttentionForm(features, dtype_named(dtype), args.causal, args.window, args.group, args.scale)
+            result = dtype_named(dtype)
+            of_type = (
+                AttentionForm(features, f8e4m3fn, result=result) if args.narrow else AttentionForm(features, result)
+            )
+            form = replace(of_type, causal=args.causal, window=args.window, group=args.group, scale=args.scale)
             for one in packable(form, multiprocessors, gradients=args.gradients, varlen_heads=args.varlen_heads):
                 kernel, cache = one.build(), Cache(default_folder())
                 found[one.name] = compile_kernel(

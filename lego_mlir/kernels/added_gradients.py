@@ -47,8 +47,10 @@ from lego_mlir.kernels.rule_tiles import (
     pairs_of,
     query_tiles,
     read_types,
+    score_and_slope,
     table_type,
     with_parameters,
+    with_slope,
 )
 
 if TYPE_CHECKING:
@@ -156,7 +158,7 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
                 memory.fill((q, do, lse, delta), t, (batch, member), i * tile.queries)
             memory.close(q, span.visits, (0, 0), M)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
-            group = GradientGroup(form, tile, memory, first, dict(zip(reads, given, strict=False)))
+            group = GradientGroup(form, tile, memory, first, dict(zip(reads, given, strict=False)), N)
             for t, member, i, mask in span.segments():
                 group.visit(sums, t, (batch, member), i * tile.queries, mask)
             group.store(dk, dv, (batch, head))
@@ -385,9 +387,9 @@ class GradientGroup:
 
     def __init__(
         self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand,
-        reads: Mapping[str, Operand] | None = None,
+        reads: Mapping[str, Operand] | None = None, keys: Operand = 0,
     ) -> None:  # fmt: skip
-        self.form, self.tile, self.memory, self.reads = form, tile, memory, reads or {}
+        self.form, self.tile, self.memory, self.reads, self.keys_of_head = form, tile, memory, reads or {}, keys
         self.top = lego.group_id * ROWS
         self.first = first + self.top
         parent = f2.MmaSync((WARPS, 1))
@@ -413,11 +415,14 @@ class GradientGroup:
         for start in range(0, self.tile.queries, ROWS):
             q, do = (memory.visited(ring, t, start) for ring in (memory.q, memory.do))
             slopes = lego.mma(self.values, do.T, self.zeros)
+            query, key = i + start + scores.index(1), self.first + scores.index(0)
+            scores, slope = score_and_slope(self.form, scores, query, key, head, self.reads)
             p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), fast=True)
             if mask:
-                p = lego.where(self.seen(head, i + start + scores.index(1), self.first + scores.index(0)), p, 0.0)
+                p = lego.where(self.seen(head, query, key), p, 0.0)
             dv = lego.mma(self.operand(p.to(self.form.dtype)), do, dv)
-            ds = (p * (slopes - self.row(t, 1, start))).to(self.form.dtype)
+            weighted = with_slope(p, slope, key, self.keys_of_head)
+            ds = (weighted * (slopes - self.row(t, 1, start))).to(self.form.dtype)
             shared: Operand = memory.ds.part((t % 2 * self.tile.keys + self.top, start), (ROWS, ROWS))
             ds.store(shared)
             if start + ROWS < self.tile.queries:

@@ -25,6 +25,8 @@ from lego_mlir.kernels.pair_rules import PairRules, PairsOf
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn, f16
 
 HEADS: Final = (64, 96, 128, 192, 256)
+NARROW_HEADS: Final = (64, 128, 256)
+"""Those of f8e4m3fn."""
 ADDED_HEADS: Final = (64, 128)
 """Features of heads whose sums of gradients are whole parts of 64, and fit the registers of a group."""
 ROWS: Final = 64
@@ -87,17 +89,25 @@ class AttentionForm:
     """Rules of the user, with `causal` and `window` for pairs that these allow."""
     values: int | None = None
     """Features of values and results, where queries and keys have more."""
+    result: DType | None = None
+    """The type of the result where q, k and v are of f8e4m3fn, numbers times a scale of their head; else theirs."""
 
     def __post_init__(self) -> None:
-        if self.features not in HEADS or self.dtype not in (f16, bf16):
+        if self.dtype == f8e4m3fn:
+            if self.features not in NARROW_HEADS or self.result not in (f16, bf16):
+                raise UsageError(
+                    f"attention: heads of {', '.join(map(str, NARROW_HEADS))} features in f8e4m3fn, with a result in "
+                    f"f16 or bf16, got {self.features} and {self.result}"
+                )
+        elif self.features not in HEADS or self.dtype not in (f16, bf16) or self.result is not None:
             raise UsageError(
                 f"attention: heads of {', '.join(map(str, HEADS))} features in f16 or bf16, got {self.features} in "
-                f"{self.dtype}"
+                f"{self.dtype}" + ("" if self.result is None else f" with a result in {self.result}")
             )
-        if self.values is not None and not (self.values in HEADS and self.values < self.features):
+        if self.values is not None and (self.narrow or self.values not in HEADS or self.values >= self.features):
             raise UsageError(
-                f"attention: values have as many features as keys, or fewer of {', '.join(map(str, HEADS))}; got "
-                f"{self.values} and keys of {self.features}"
+                f"attention: values have as many features as keys, or in f16 and bf16 fewer of "
+                f"{', '.join(map(str, HEADS))}; got {self.values} and keys of {self.features}"
             )
         if self.window is not None and (not self.causal or type(self.window) is not int or self.window < 1):
             raise UsageError(f"attention: window={self.window!r} is a number of keys from 1 on, with causal=True")
@@ -120,6 +130,16 @@ class AttentionForm:
     def width(self) -> int:
         """Features of values and results."""
         return self.features if self.values is None else self.values
+
+    @property
+    def narrow(self) -> bool:
+        """Whether q, k and v have 8 bits, and scales."""
+        return self.dtype == f8e4m3fn
+
+    @property
+    def stored(self) -> DType:
+        """The type of the result."""
+        return self.result or self.dtype
 
     @property
     def factor(self) -> float:
@@ -304,9 +324,10 @@ class AttentionTile:
         """Those that compute; 4 more copy."""
         return WARPS * self.groups
 
-    @property
-    def registers(self) -> tuple[int | None, int | None]:
-        """Of a thread that copies, and of one that computes: all those of an SM."""
+    def registers(self, form: AttentionForm) -> tuple[int | None, int | None]:
+        """Of a thread that copies, more if it transposes, and of one that computes: all those of an SM."""
+        if form.narrow:
+            return {1: (None, None), 2: (40, 232), 3: (56, 152), 4: (56, 112)}[self.groups]
         return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]
 
 
@@ -337,6 +358,8 @@ IN_ORDER: Final = CausalOrder(math.inf)
 
 def default_tile(form: AttentionForm) -> AttentionTile:
     """Accumulators and weights of a thread fit its registers, and two tiles of each ring fit shared memory."""
+    if form.narrow:
+        return {64: AttentionTile(3, 128, 4), 128: AttentionTile(2, 128, 4), 256: AttentionTile(2, 64)}[form.features]
     if form.features < NARROW:
         return AttentionTile(3, 64, 4)
     return AttentionTile(2, 128 if form.features == NARROW else 64)
@@ -354,6 +377,8 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     keys, tile, several = sizes.keys, default_tile(form), True
     if form.pairs is not None:
         several = not form.rules.listed
+    elif form.narrow:
+        several = not form.causal
     elif form.window is not None:
         several = keys <= FITTED["window_keys"]
     elif form.features == HEADS[0]:

@@ -4,7 +4,7 @@ With s = q k^T / sqrt(D), p = exp(s - lse) from the log-sum-exps of the forward 
 
     delta[i] = sum_d do[i, d] o[i, d]              kernel `deltas`
     dv = p^T do                                    kernel `of_keys`: a block holds keys, and visits queries
-    ds = p (do v^T - delta)
+    ds = p (do v^T - delta)                        times the derivative of a user's score
     dk = ds^T q / sqrt(D)
     dq = ds k / sqrt(D)                            kernel `of_queries`: a block holds queries, and visits keys
 
@@ -28,7 +28,7 @@ from lego_mlir import f2, f32
 from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
 from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
-from lego_mlir.kernels.rule_tiles import pairs_of, read_types, with_parameters
+from lego_mlir.kernels.rule_tiles import pairs_of, read_types, score_and_slope, with_parameters, with_slope
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -132,6 +132,7 @@ class Gradients:
         reads: Mapping[str, Operand],
     ) -> None:
         form = of.form
+        self.of = of
         self.form, self.tile, self.visited, self.reads = form, tile, visited, reads
         self.head, number = head_and_tile(lego.cdiv(rows, tile.rows))
         self.first = number * tile.rows
@@ -166,12 +167,15 @@ class Gradients:
         left = f2.MmaOperand(0, self.parent).layout(x.shape)
         return lego.convert(x.to(self.form.dtype), to=left)
 
-    def weights(self, scores: Operand, lse: Operand, row: Operand, column: Operand, head: Place) -> Operand:
-        """exp(s - lse), 0 where a query of a head does not attend to a key."""
+    def weights(
+        self, scores: Operand, lse: Operand, row: Operand, column: Operand, head: Place
+    ) -> tuple[Operand, Operand]:
+        """exp(s - lse), 0 where a query of a head does not attend to a key, and that times the score's derivative."""
+        scores, slope = score_and_slope(self.form, scores, row, column, head, self.reads)
         p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), fast=True)
-        if not self.form.masks:
-            return p
-        return lego.where(self.form.reaches(row, column, pairs_of(self.form, head, self.reads)), p, 0.0)
+        if self.form.masks:
+            p = lego.where(self.form.reaches(row, column, pairs_of(self.form, head, self.reads)), p, 0.0)
+        return p, with_slope(p, slope, column, self.of.sizes.keys)
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
         """The gradients of the keys and values that are held, from all queries of the heads that share them."""
@@ -195,10 +199,11 @@ class Gradients:
                 (keys, values), (q, do) = self.held, self.stage(i)
                 scores = lego.mma(keys, q.T, self.zeros)
                 slopes: Operand = lego.mma(values, do.T, self.zeros) if dk is not None else None
-                p = self.weights(scores, rows, i * n + scores.index(1), self.first + scores.index(0), self.place(head))
+                row, column = i * n + scores.index(1), self.first + scores.index(0)
+                p, weighted = self.weights(scores, rows, row, column, self.place(head))
                 added: Operand = lego.mma(self.operand(p), do, of_v) if dv is not None else None
                 if slopes is not None:
-                    of_k.set(lego.mma(self.operand(p * (slopes - means)), q, of_k))
+                    of_k.set(lego.mma(self.operand(weighted * (slopes - means)), q, of_k))
                 if added is not None:
                     of_v.set(added)
             lego.wait_copies()
@@ -223,7 +228,8 @@ class Gradients:
             self.fetch(j + 1, head, j + 1)
             tiles = self.stage(j)
             scores, slopes = (lego.mma(x, y.T, self.zeros) for x, y in zip(self.held, tiles, strict=True))
-            p = self.weights(scores, rows, self.first + scores.index(0), j * n + scores.index(1), self.held_head)
-            of_q.set(lego.mma(self.operand(p * (slopes - means)), tiles[0], of_q))
+            row, column = self.first + scores.index(0), j * n + scores.index(1)
+            _, weighted = self.weights(scores, rows, row, column, self.held_head)
+            of_q.set(lego.mma(self.operand(weighted * (slopes - means)), tiles[0], of_q))
         lego.wait_copies()
         (of_q * form.factor).to(form.dtype).store(dq, at=(*self.held_head, self.first, 0))

@@ -33,6 +33,8 @@ BYTES: Final = 16
 """Of a vector, of which strides are multiples."""
 LINE: Final = 128
 """Bytes of a row that is swizzled as a whole."""
+COPIED: Final = 2
+"""Tiles of values that are copied before their transposes are stored."""
 MEMORY: Final = 224 * 1024
 """Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
 
@@ -58,7 +60,8 @@ class HeadTensors:
     def of_queries(self, name: str, features: int | None = None) -> Operand:
         """The type of an array of queries, or of results with their `features`."""
         heads, rows = self.sizes.heads * self.form.group, self.sizes.queries
-        return strided(self.form.dtype, name, (self.sizes.batch, heads, rows, features or self.form.features))
+        dtype = self.form.stored if name == "o" else self.form.dtype
+        return strided(dtype, name, (self.sizes.batch, heads, rows, features or self.form.features))
 
     def of_keys(self, name: str, features: int | None = None) -> Operand:
         """The type of an array of keys, or of values with their `features`."""
@@ -251,25 +254,45 @@ class KeyRings:
     def __init__(self, form: AttentionForm, tile: AttentionTile) -> None:
         self.form, self.tile = form, tile
         self.features = form.features, form.width
-        self.rings = [lego.shared(form.dtype, staged(tile.keys, n, tile.stages)) for n in self.features]
+        shapes = [(tile.keys, n) for n in self.features]
+        if form.narrow:
+            shapes[1] = form.width, tile.keys
+        self.rings = [lego.shared(form.dtype, staged(*s, tile.stages, form.dtype.bytes)) for s in shapes]
         self.full = [lego.barriers(tile.stages, arrivals=WARPS) for _ in range(2)]
         self.empty = [lego.barriers(tile.stages, arrivals=tile.warps) for _ in range(2)]
         self.turns = ProductTurns(tile)
+        self.copied = CopiedValues(form, tile) if form.narrow else None
 
     def part(self, ring: int, t: Operand) -> Operand:
         """The tile of use t of the keys' ring, 0, or the values', 1."""
-        n = self.tile.keys
-        return self.rings[ring].part((t % self.tile.stages * n, 0), (n, self.features[ring]))
+        n, d, stage = self.tile.keys, self.features[ring], t % self.tile.stages
+        if ring and self.copied is not None:
+            return self.rings[ring].part((stage * d, 0), (d, n)).T
+        return self.rings[ring].part((stage * n, 0), (n, d))
 
     def fill(self, k: Operand, v: Operand, head: Place, span: VisitedTiles, used: RingUses, first: Operand = 0) -> None:
         """Copy all tiles of a part, each as soon as its stage is empty; key 0 is row `first`."""
         before = used.before
+
+        def copy(number: Operand) -> None:
+            assert self.copied is not None
+            at = (*head, first + span.visited(number) * self.tile.keys, 0)
+            self.copied.copy(v, before + number - span.begin, at)
+
+        if self.copied is not None:
+            copy(span.begin)
         for number in lego.range(span.begin, span.end):
             t, j = before + number - span.begin, span.visited(number)
+            if self.copied is not None:
+                with lego.when(number + 1 < span.end):
+                    copy(number + 1)
             for ring, source in enumerate((k, v)):
                 self.empty[ring][t - self.tile.stages].wait()
                 full = self.full[ring][t]
-                lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
+                if ring and self.copied is not None:
+                    self.copied.transpose(self.part(ring, t).T, t)
+                else:
+                    lego.copy_async(source, self.part(ring, t), at=(*head, first + j * self.tile.keys, 0), barrier=full)
                 full.arrive()
         used.add(span)
 
@@ -277,6 +300,59 @@ class KeyRings:
         """The tile of use t, once it is there."""
         self.full[ring][t].wait()
         return self.part(ring, t)
+
+
+class CopiedValues:
+    """Tiles of values of 8 bits as they are copied, whose transposes go to the ring: the unit multiplies along rows.
+
+    A thread loads words of 4 features of 4 keys, and stores words of 4 keys of 4 features, in the order `in_words`.
+    Lanes are placed so that neither access has conflicts in banks where rows have 128 bytes.
+    """
+
+    def __init__(self, form: AttentionForm, tile: AttentionTile) -> None:
+        self.form, self.tile = form, tile
+        self.tiles = lego.shared(form.dtype, staged(tile.keys, form.features, COPIED, form.dtype.bytes), "copied")
+        self.full, self.empty = (lego.barriers(COPIED, arrivals=WARPS) for _ in range(2))
+        self.shape = (64, min(form.features, LINE))  # keys and features of a step
+        last, rest = ((0, 64), [(16, 0), (32, 0)]) if form.features >= LINE else ((32, 0), [(16, 0)])
+        self.layout = f2.LinearLayout(
+            {
+                "register": [(1, 0), (8, 0), (0, 1), (0, 2), *rest],
+                "lane": [(0, 4), (16, 8), (32, 16), (2, 0), (4, 0)],
+                "warp": [(0, 32), last],
+            },
+            dict(zip(("dim0", "dim1"), self.shape, strict=True)),
+        )
+
+    def _part(self, t: Operand, at: tuple[int, int], shape: tuple[int, int]) -> Operand:
+        return self.tiles.part((t % COPIED * self.tile.keys + at[0], at[1]), shape)
+
+    def copy(self, v: Operand, t: Operand, at: Place) -> None:
+        """Copy the tile of use t."""
+        self.empty[t - COPIED].wait()
+        whole = self._part(t, (0, 0), (self.tile.keys, self.form.features))
+        lego.copy_async(v, whole, at=at, barrier=self.full[t])
+        self.full[t].arrive()
+
+    def transpose(self, target: Operand, t: Operand) -> None:
+        """Store the transpose of tile t."""
+        self.full[t].wait()
+        keys, features = self.shape
+        for key in range(0, self.tile.keys, keys):
+            for feature in range(0, self.form.features, features):
+                x = lego.load(self._part(t, (key, feature), self.shape), self.layout)
+                at = (target.at[0] + feature, target.at[1] + key)
+                in_words(x.T).store(target.view.part(at, (features, keys)))
+        self.empty[t].arrive()
+
+
+def in_words(x: Operand) -> Operand:
+    """Columns in the order in which 4 that a lane has of a result are the neighbours that it has of an operand.
+
+    Lane q has the columns 2 q, 2 q + 1, 2 q + 8 and 2 q + 9 of 16; as an operand of 8 bits the places from 4 q on.
+    """
+    rows, columns = x.shape
+    return x.reshape(rows, columns // 16, 2, 4, 2).transpose((0, 1, 3, 2, 4)).reshape(rows, columns)
 
 
 class ProductTurns:
@@ -308,13 +384,16 @@ class QueryTiles:
     """
 
     def __init__(self, form: AttentionForm, tile: AttentionTile, order: PartOrder) -> None:
-        self.features, self.groups = form.features, tile.groups
+        self.features, self.groups, size = form.features, tile.groups, form.dtype.bytes
         of_rings = (form.features + form.width) * tile.keys * tile.stages
-        taken = 2 * (of_rings + form.features * tile.rows)  # bytes, with one tile for each group
-        several = order.blocks is not None and taken + 2 * form.features * tile.rows <= MEMORY
+        taken = size * (of_rings + form.features * tile.rows)  # bytes, with one tile for each group
+        if form.narrow:
+            taken += form.features * (COPIED * tile.keys + form.stored.bytes * tile.rows)
+        several = order.blocks is not None and taken + size * form.features * tile.rows <= MEMORY
         self.delay = 1 if several else 0  # parts
         self.count = tile.groups * (1 + self.delay)
-        self.tiles = lego.shared(form.dtype, staged(ROWS, form.features, self.count))
+        self.tiles = lego.shared(form.dtype, staged(ROWS, form.features, self.count, size))
+        self.results = lego.shared(form.stored, staged(ROWS, form.features, tile.groups)) if form.narrow else None
         self.full, self.empty = (lego.barriers(self.count, arrivals=WARPS) for _ in range(2))
         self.repeated = order.blocks is not None
 
@@ -328,6 +407,14 @@ class QueryTiles:
             self.empty[use - self.count].wait()
             lego.copy_async(q, self._part(use), at=(*head, first + group * ROWS, 0), barrier=self.full[use])
             self.full[use].arrive()
+
+    def result(self, number: Operand) -> Operand:
+        """The tile of this group's result: that of its queries, unless these are narrower."""
+        if self.results is None:
+            return self.part(number)
+        lego.wait_copies()
+        lego.barrier()  # the rows of the part before have been read
+        return self.results.part((lego.group_id * ROWS, 0), (ROWS, self.features))
 
     def part(self, number: Operand) -> Operand:
         """The tile of this group."""

@@ -23,12 +23,13 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import lego_mlir as lego
-from lego_mlir import f2, f32
+from lego_mlir import Row, f2, f32
 from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import (
     ROWS,
@@ -49,6 +50,7 @@ from lego_mlir.kernels.attention_tiles import (
     RingUses,
     VisitedTiles,
     heads_in_cache,
+    in_words,
     launch_sizes,
 )
 from lego_mlir.kernels.pair_rules import PairsOf
@@ -69,6 +71,14 @@ if TYPE_CHECKING:
 
 LARGE: Final = 2.0**14
 """Weights whose sums are at most this are numbers of 16 bits."""
+LARGEST: Final = 448.0
+"""The same of f8e4m3fn, its largest number."""
+LEVEL: Final = 7
+"""The exponent of 2 of the largest of a row's sums in its lanes in the first tile, of weights in f8e4m3fn."""
+HEAD: Final = 3
+"""That of a weight, of which as many as a lane has are no more than `LARGEST`."""
+HUGE: Final = 2.0**100
+"""Sums up to this are numbers that a factor makes smaller; beyond it weights may be infinite."""
 LOWEST: Final = -1e30
 """Where a tile has no key for a row: finite, so that differences of maxima are numbers."""
 STEP: Final = 32
@@ -107,7 +117,7 @@ def build(
     by_proof = form.rules.mask is not None and not listed
     back = form.rules.score is not None  # near keys, whose scores are often the largest, first: no maximum grows later
     tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
-    types |= {**reads, **tables, "o": of.of_queries("o", form.width), "lse": of.of_rows}
+    types |= {**scale_types(form), **reads, **tables, "o": of.of_queries("o", form.width), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
 
     count, together = lego.cdiv(M, tile.rows), None
@@ -119,6 +129,7 @@ def build(
 
     def attention(q: Operand, k: Operand, v: Operand, *more: Operand) -> None:
         *given, o, lse = more
+        scales, given = (given[:3], given[3:]) if form.narrow else ([], given)
 
         def of_part(head: Operand, place: Operand) -> tuple[PairsOf, VisitedTiles]:
             """The pairs of a head of queries, and the tiles of keys of a block of them."""
@@ -135,7 +146,7 @@ def build(
         rings = KeyRings(form, tile)
         if form.window is not None and sizes is None:
             lego.require(M - form.window < N)
-        copies, computes = tile.registers
+        copies, computes = tile.registers(form)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             used = RingUses(order)
             for number, head, place in order.numbered():
@@ -148,14 +159,40 @@ def build(
             for number, head, place in order.numbered():
                 first = place * tile.rows
                 pairs, span = of_part(head, place)
-                group = AttentionRows(form, tile, first + lego.group_id * ROWS, N, pairs)
+                scale = HeadScales.of(scales, of.query_place(head)[1], form.group)
+                group = AttentionRows(form, tile, first + lego.group_id * ROWS, N, pairs, scale)
                 release = functools.partial(queries.release, number)
                 group.attend(queries.take(number), rings, span, used, release)
-                group.store(queries.part(number), o, lse, of.query_place(head))
+                group.store(queries.result(number), o, lse, of.query_place(head))
                 queries.release(number, stored=True)
             lego.wait_copies()  # the last rows have been read
 
     return lego.kernel(grid=order.grid, block=threads)(with_parameters(attention, types))
+
+
+def scale_types(form: AttentionForm) -> dict[str, Operand]:
+    """The types of the scales of q, k and v: one for each head, or one for all."""
+    if not form.narrow:
+        return {}
+    of_q, of_k = (lego.size(name, min=1, max=2**16) for name in ("SQ", "SK"))
+    return {f"scale_{name}": lego.Tensor(f32, Row(n)) for name, n in (("q", of_q), ("k", of_k), ("v", of_k))}
+
+
+@dataclass(frozen=True, slots=True)
+class HeadScales:
+    """The factor of the products of a head, and that of its values."""
+
+    products: Operand = 1.0
+    values: Operand = 1.0
+
+    @classmethod
+    def of(cls, scales: Sequence[Operand], head: Operand, group: int) -> HeadScales:
+        """Those of a head of queries."""
+        if not scales:
+            return cls()
+        places = (head, head // group, head // group)
+        q, k, v = (x[lego.minimum(n, x.dims()[0] - 1)] for x, n in zip(scales, places, strict=True))
+        return cls(q * k, v)
 
 
 class AttentionRows:
@@ -164,6 +201,7 @@ class AttentionRows:
     The weights of a tile are f32 while products are in flight, and rounded when these have read those of the last tile.
     """
 
+    queries: Operand
     out: Operand
     weights: Operand
     following: Operand
@@ -172,12 +210,17 @@ class AttentionRows:
     sums: Operand
 
     def __init__(
-        self, form: AttentionForm, tile: AttentionTile, first: Operand, keys: Operand, pairs: PairsOf | None = None
-    ) -> None:
+        self, form: AttentionForm, tile: AttentionTile, first: Operand, keys: Operand, pairs: PairsOf | None = None,
+        scales: HeadScales | None = None,
+    ) -> None:  # fmt: skip
         self.form, self.tile, self.first, self.keys, self.pairs = form, tile, first, keys, pairs
+        self.scales = scales or HeadScales()
+        of_rule, exponent = form.rules.score is not None, form.exponent
+        self.exponent = exponent * self.scales.products if form.narrow and not of_rule else exponent
+        self.factor = form.factor * self.scales.products if form.narrow else form.factor
         self.skips = tile.skips and form.causal
-        parent = f2.MmaSync((WARPS, 1))
-        self.left = f2.MmaOperand(0, parent).layout((ROWS, tile.keys))
+        parent = self.parent = f2.MmaSync((WARPS, 1))
+        self.left = f2.MmaOperand(0, parent, 32 // form.dtype.bits).layout((ROWS, tile.keys))
         self.zeros = lego.zeros(f32, parent.layout((ROWS, tile.keys)))
         self.out = lego.register(lego.zeros(f32, parent.layout((ROWS, form.width))))
         self.weights = lego.register(lego.zeros(form.dtype, self.left))
@@ -198,11 +241,14 @@ class AttentionRows:
         before = used.before
         first = rings.take(0, before)
         rings.turns.begin(before)
-        scores = lego.mma(queries, first.T, self.zeros)
+        self.queries = self.held(queries)
+        scores = lego.mma(self.queries, first.T, self.zeros)
         rings.turns.end(before)
         scores = self.scored(scores, span.visited(span.begin, True), True)
-        self.best.set(lego.maximum(scores.max(axis=1), LOWEST))
+        self.best.set(lego.maximum(self.reference(scores), LOWEST))
         self.weigh(scores)
+        if self.form.narrow:
+            self.level()
         self.total.set(self.sums)
         self.round()
         rings.empty[0][before].arrive()
@@ -222,6 +268,12 @@ class AttentionRows:
             self.out.set(lego.mma(self.weights, values, self.out))
         rings.empty[1][last].arrive()
         used.add(span)
+
+    def held(self, queries: Operand) -> Operand:
+        """The queries as products read them: of 8 bits in registers, so that more of shared memory's rate is left."""
+        if not self.form.narrow:
+            return queries
+        return lego.load(queries, f2.MmaOperand(0, self.parent, 32 // self.form.dtype.bits).layout(queries.shape))
 
     def visit_needed(self, queries: Operand, rings: KeyRings, t: Operand, j: Operand) -> None:
         """Visit a tile, the use t of the rings, as far as it has keys for these rows: all groups wait for it."""
@@ -244,15 +296,18 @@ class AttentionRows:
         """Weights of tile j, which is the use t of the rings, while the values of the one before are added."""
         following = take(0, t)
         rings.turns.begin(t)
-        scores = lego.mma(queries, following.T, self.zeros)
+        scores = lego.mma(self.queries, following.T, self.zeros)
         added = lego.mma(self.weights, take(1, t - 1), self.out)
         rings.turns.end(t)
         self.weigh(self.scored(scores, j, mask))
-        large = lego.warp_any(functools.reduce(operator.or_, (self.sums > LARGE).registers))
+        large = self.any_above(LARGEST if self.form.narrow else LARGE)
         self.out.set(added)
         with lego.when(large):
-            again = self.again(queries, rings.part(0, t))
-            self.renew(self.scored(again, j, mask))
+            with lego.when(self.any_above(HUGE)) if self.form.narrow else nullcontext():
+                again = self.again(queries, rings.part(0, t))
+                self.renew(self.scored(again, j, mask))
+            if self.form.narrow:
+                self.level(0.0)
         self.total.set(self.total + self.sums)
         self.round()
 
@@ -260,17 +315,36 @@ class AttentionRows:
         """The scores of tile j; with `mask`, without those of keys that a query does not attend to."""
         row, column = self.first + products.index(0), j * self.tile.keys + products.index(1)
         if self.pairs is not None and self.form.rules.score is not None:
-            products = self.pairs.scored(products * self.form.factor, row, column)
+            products = self.pairs.scored(products * self.factor, row, column)
         return (
             lego.where(self.form.allowed(row, column, self.keys, self.pairs), products, -math.inf) if mask else products
         )
 
     def weigh(self, scores: Operand) -> None:
         """Weights relative to the maximum that is known, and their sums."""
-        scale = self.form.exponent
+        scale = self.exponent
         p = lego.exp2(lego.fma(scores, scale, (self.best * -scale)[:, None]), fast=True)
         self.following.set(p)
         self.sums.set(in_lanes(p))
+
+    def any_above(self, most: float) -> Operand:
+        """Whether a sum of this warp is."""
+        return lego.warp_any(functools.reduce(operator.or_, (self.sums > most).registers))
+
+    def reference(self, scores: Operand) -> Operand:
+        """What the weights of a tile are relative to: the maximum, of 8 bits HEAD below it."""
+        most = scores.max(axis=1)
+        return most - HEAD / self.exponent if self.form.narrow else most
+
+    def level(self, least: float | None = None) -> None:
+        """Bring the sums of this tile's weights to 2^LEVEL in a lane of each row, or down to that where least is 0."""
+        shift = lego.log2(lego.maximum(self.sums.max(axis=1), 1.0)) - LEVEL
+        shift = shift if least is None else lego.maximum(shift, least)
+        fade = lego.exp2(-shift, fast=True)[:, None]
+        self.best.set(self.best + shift / self.exponent)
+        sums = (self.following, self.sums) if least is None else (self.following, self.sums, self.total, self.out)
+        for held in sums:
+            held.set(held * fade)
 
     def again(self, queries: Operand, keys: Operand) -> Operand:
         """The scores, by one warp."""
@@ -282,8 +356,8 @@ class AttentionRows:
 
     def renew(self, scores: Operand) -> None:
         """Weights relative to a new maximum; the sums under the old one fade."""
-        new = lego.maximum(self.best, scores.max(axis=1))
-        fade = lego.exp2((self.best - new) * self.form.exponent, fast=True)
+        new = lego.maximum(self.best, self.reference(scores))
+        fade = lego.exp2((self.best - new) * self.exponent, fast=True)
         self.total.set(self.total * fade[:, None])
         self.out.set(self.out * fade[:, None])
         self.best.set(new)
@@ -291,18 +365,20 @@ class AttentionRows:
 
     def round(self) -> None:
         """The weights as an operand."""
-        self.weights.set(lego.convert(self.following.to(self.form.dtype), to=self.left))
+        rounded = self.following.to(self.form.dtype)
+        self.weights.set(lego.convert(in_words(rounded) if self.form.narrow else rounded, to=self.left))
 
     def store(self, part: Operand, o: Operand, lse: Operand, head: Place) -> None:
         """The rows of the result, through the tile of the queries, and their log-sum-exps."""
         total, rules = self.total.sum(axis=1), self.form.pairs
         factor = 1.0 / total if rules is None else lego.where(total > 0.0, 1.0 / total, 0.0)
+        factor = factor * self.scales.values if self.form.narrow else factor
         if self.form.values is not None:
             part = part.view.part(part.at, (ROWS, self.form.width))
-        (self.out * factor[:, None]).to(self.form.dtype).store(part)
+        (self.out * factor[:, None]).to(self.form.stored).store(part)
         lego.barrier()
         lego.copy_async(part, o, at=(*head, self.first, 0))
         lego.commit_copies()
-        found = lego.fma(self.best, self.form.exponent, lego.log2(total))
+        found = lego.fma(self.best, self.exponent, lego.log2(total))
         found = found if rules is None else lego.where(total > 0.0, found, math.inf)
         found.store(lse, at=(*head, self.first))

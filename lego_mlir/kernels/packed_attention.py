@@ -58,7 +58,7 @@ def build(form: AttentionForm | None = None, heads: int = 1, tile: AttentionTile
         queries = lego.shared(form.dtype, staged(ROWS, form.features, tile.groups))
         rings = KeyRings(form, tile)
         rows = lego.shared(f32, Row(tile.groups, ROWS))
-        copies, computes = tile.registers
+        copies, computes = tile.registers(form)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
             for at, first in parts(starts_q, starts_k, B, tile.rows, form.causal):
                 span = PackedKeyTiles(form, tile, first + at.shift, at.keys)

@@ -127,6 +127,12 @@ class PairsOf:
             )
         return found
 
+    def with_derivative(self, s: Operand, i: Operand, j: Operand) -> tuple[Operand, Operand]:
+        """The score of a pair, and its derivative by the scaled product."""
+        import lego_mlir as lego
+
+        return lego.value_and_derivative(lambda s: self.scored(s, i, j), s)
+
     def scored(self, s: Operand, i: Operand, j: Operand) -> Operand:
         """The score of a pair, of the scaled product. Raises UsageError for a tile of other numbers than s has."""
         score = self.rules.score

@@ -51,6 +51,20 @@ def pairs_of(form: AttentionForm, place: Place, reads: Mapping[str, Operand]) ->
     return PairsOf(form.rules, batch, head, {name: ReadInside(x) for name, x in reads.items()})
 
 
+def score_and_slope(
+    form: AttentionForm, products: Operand, row: Operand, column: Operand, place: Place, reads: Mapping[str, Operand]
+) -> tuple[Operand, Operand | None]:
+    """What exponents are of: products as they are, or the user's score of these and its derivative."""
+    if form.rules.score is None:
+        return products, None
+    return pairs_of(form, place, reads).with_derivative(products * form.factor, row, column)
+
+
+def with_slope(p: Operand, slope: Operand | None, column: Operand, keys: Operand) -> Operand:
+    """Weights times the derivative of their scores, which is anything where there is no key, or none that counts."""
+    return p if slope is None else lego.where((p > 0.0) & (column < keys), p * slope, 0.0)
+
+
 class ReadInside:
     """A tensor that is read by indices of any value: they are clamped, as data, so that no proof is tried for each."""
 

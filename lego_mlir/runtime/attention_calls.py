@@ -8,7 +8,8 @@ nothing; a form has at most four kernels for results, chosen by lengths (`attent
 of one size another process compiles the kernel of results for exactly that size (`exact_kernels`). They are compiled
 at their first use, into the cache on disk, from where other processes take them, or come from a folder of packed
 kernels (`lego-mlir pack attention`): by `wgmma` with tensor copies on sm_90, by `mma.sync` on other GPUs. Keys and
-values may have fewer heads than queries, which then share them. With `check=True` the interpreter runs them, on the
+values may have fewer heads than queries, which then share them. Queries, keys and values of float8_e4m3fn come with a
+scale for each head. With `check=True` the interpreter runs them, on the
 host.
 
 Gradients of heads of 64 and 128 features are computed in one pass on sm_90, which adds those of queries in any order
@@ -54,16 +55,20 @@ from lego_mlir.runtime.driver import MULTIPROCESSORS, driver
 from lego_mlir.runtime.exact_kernels import ExactKernel, ExactProblem
 from lego_mlir.runtime.pair_rule_calls import KeptTable, key_of_rule, rules_of, with_tables
 from lego_mlir.runtime.products.operands import in_rows
-from lego_mlir.tracing.trace.dtypes import bf16, f16
+from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn, f16
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lego_mlir.kernels.pair_rules import PairRules
+    from lego_mlir.kernels.pair_rules import PairRule, PairRules
     from lego_mlir.tracing.trace.dtypes import DType
 
 Asked = tuple[bool, "int | None", "float | None", "PairRules | None"]
 _KEPT: Final = 256  # forms and sizes whose kernels are kept
+TYPES: Final[Mapping[str, DType]] = {"float16": f16, "bfloat16": bf16}
+"""Of q, k and v without scales."""
+RESULTS: Final = {dtype: name for name, dtype in TYPES.items()}
+F8: Final = "float8_e4m3fn"
 TENSOR_COPIES: Final = 90  # compute capability
 LARGEST: Final = HeadSizes(2**16, 2**12 - 1, 2**20, 2**20)
 """Batches, heads of k and v, queries and keys of the kernels for all lengths."""
@@ -80,6 +85,8 @@ def attention(
     mask: Callable[..., Operand] | None = None,
     score: Callable[..., Operand] | None = None,
     reads: Mapping[str, Tensor] | None = None,
+    scales: tuple[Tensor, Tensor, Tensor] | None = None,
+    result: str | None = None,
     deterministic: bool | None = None,
     check: bool = False,
 ) -> Tensor:
@@ -94,30 +101,43 @@ def attention(
 
     `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
     `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of
-    arrays in `reads`. Tiles of keys that the mask leaves out are not visited. With a score there are no
-    gradients.
+    arrays in `reads`. Tiles of keys that the mask leaves out are not visited. The score is
+    differentiated by s; arrays that it reads have no gradients.
+
+    q, k and v of float8_e4m3fn are multiplied by `scales`, arrays of float32: [heads], or [1] for all heads, for q, and
+    [heads / group], or [1], for k and v; those of q and k are positive. D is 64, 128 or 256, weights are rounded to
+    float8_e4m3fn too, and the `result` is "bfloat16" unless it is "float16". There are no gradients.
 
     PyTorch's tensors have gradients, with the same bits in each run if `deterministic`; None follows
     `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types, and for second derivatives.
     """
     read = {name: in_rows(x) if library_of(x) is not None else x for name, x in (reads or {}).items()}
-    given = (q, k, v, *read.values())
+    given = (q, k, v, *(scales or ()), *read.values())
     rules = None if mask is None and score is None else (key_of_rule(mask), key_of_rule(score), tuple(read))
-    key = (key_of(given), causal, window, scale, check, rules)
+    key = (key_of(given), causal, window, scale, check, rules, result)
     bound = attention_plans.known.get(key)
     if bound is None or not bound.takes(given):
-        form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)))
-        if (form.rules.score is not None or form.values is not None) and records(given):
+        form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)), scales, result)
+        if (form.narrow or form.values is not None) and records(given):
             raise UsageError(_without_gradients(form, sizes))
+        if form.rules.score is not None:
+            _refuse_gradients_of(form.rules.score, read)
         if is_empty(q, k):
+            if form.narrow:
+                return host_reference.attention(q, k, v, form, scales=scales)
             return without_keys(q[..., : v.shape[-1]], k, v)
         if not check and is_computed_by_its_library("attention", *given):
-            return host_reference.attention(q, k, v, form, reads=read)
+            if form.rules.score is not None and records(given):
+                raise UsageError(
+                    "attention with a score of tensors in the host's memory: NumPy computes the score, and no "
+                    "gradients; move them to a GPU, or compute the result alone under torch.no_grad()"
+                )
+            return host_reference.attention(q, k, v, form, reads=read, scales=scales)
         copies = [readable(x) for x in (q, k, v)]
         if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
             return attention(
-                *copies, causal=causal, window=window, scale=scale, mask=mask, score=score, reads=read,
-                deterministic=deterministic, check=check,
+                *copies, causal=causal, window=window, scale=scale, mask=mask, score=score, reads=read, scales=scales,
+                result=result, deterministic=deterministic, check=check,
             )  # fmt: skip
         bound = _bound(with_tables(form), sizes, given, check)
         attention_plans.keep(key, bound)
@@ -156,7 +176,7 @@ def _bound_rules(kernel: AttentionKernel, sizes: HeadSizes, used: Sequence[Tenso
     from lego_mlir.kernels.added_gradients import default_tile
 
     assert rules.mask is not None and tile is not None
-    read = [3 + names.index(name) for name in rules.mask.names]
+    read = [len(used) - len(names) + names.index(name) for name in rules.mask.names]
     heads = sizes.heads * kernel.form.group
 
     def dims(rows: int, count: int, visited: int, length: int) -> DenseShape:
@@ -187,10 +207,10 @@ def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
             f"attention of {form.features} features with values of {form.values}: its gradients are not computed; pad "
             "the values with zeros and slice the result, or compute the result alone under torch.no_grad()"
         )
-    if form.rules.score is not None:
+    if form.narrow:
         return (
-            "attention with a score: its gradients are not computed, since no kernel differentiates the function; "
-            "compute the result alone under torch.no_grad(), or leave score out"
+            f"attention of {F8}: there are no gradients; compute the result alone under torch.no_grad(), or pass q, k "
+            "and v in bfloat16"
         )
     if not _is_large(sizes):
         return ""
@@ -200,6 +220,16 @@ def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
         f"attention of {shown}: gradients are computed for at most {most[0]} batches, {most[1]} heads of k and v, and "
         f"{most[2]} queries and keys; compute the result alone under torch.no_grad(), or divide the batch"
     )
+
+
+def _refuse_gradients_of(score: PairRule, read: Mapping[str, Tensor]) -> None:
+    """Raise UsageError where gradients of arrays are recorded that a score reads."""
+    wanted = [name for name in score.names if records((read[name],))]
+    if wanted:
+        raise UsageError(
+            f"attention: score reads {', '.join(wanted)}, which requires a gradient, and those of q, k and v alone are "
+            "computed; pass tensor.detach()"
+        )
 
 
 def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:
@@ -232,7 +262,9 @@ def without_keys(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     return torch.where(never, q, 0) + 0 * (k.sum() + v.sum())
 
 
-def _problem(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> tuple[AttentionForm, HeadSizes]:
+def _problem(
+    q: Tensor, k: Tensor, v: Tensor, asked: Asked, scales: Sequence[Tensor] | None, result: str | None
+) -> tuple[AttentionForm, HeadSizes]:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
     facts = []
     for name, given in (("q", q), ("k", k), ("v", v)):
@@ -243,7 +275,19 @@ def _problem(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> tuple[AttentionFo
                 f"{getattr(given, 'shape', type(given).__name__)}"
             )
         facts.append(library.facts(given))
-    form, shared = form_of("attention", facts, -3, "the batch and features of q", asked)
+    narrow = {f.dtype for f in facts} == {F8}
+    stored = next((dtype for dtype, name in RESULTS.items() if name == (result or RESULTS[bf16])), None)
+    if (scales is None) == narrow or (result is not None and not narrow) or stored is None:
+        raise UsageError(
+            f"attention of {facts[0].dtype}: q, k and v of {F8} have scales=(sq, sk, sv) and a result of bfloat16 or "
+            f"float16, and others have neither; got {'no scales' if scales is None else 'scales'} and result={result!r}"
+        )
+    form, shared = form_of(
+        "attention", facts, -3, "the batch and features of q", asked, {F8: f8e4m3fn} if narrow else TYPES,
+        stored if narrow else None,
+    )  # fmt: skip
+    if scales is not None:
+        _require_scales(scales, shared * form.group, shared)
     of_q, of_k = facts[0].shape, facts[1].shape
     form.require_keys(of_q[-2], of_k[-2])
     batch = 1
@@ -252,7 +296,23 @@ def _problem(q: Tensor, k: Tensor, v: Tensor, asked: Asked) -> tuple[AttentionFo
     return form, HeadSizes(batch, shared, of_q[-2], of_k[-2])
 
 
-def form_of(name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: Asked) -> tuple[AttentionForm, int]:
+def _require_scales(scales: Sequence[Tensor], heads: int, shared: int) -> None:
+    """Raise UsageError unless these are the scales of so many heads of q, and of k and v."""
+    found = [None if (library := library_of(x)) is None else library.facts(x) for x in scales]
+    shapes = [None if f is None or f.dtype != "float32" else f.shape for f in found]
+    of_k = shapes[1:]
+    if len(shapes) != 3 or shapes[0] not in ((1,), (heads,)) or of_k not in ([(1,)] * 2, [(shared,)] * 2):
+        shown = ", ".join("no array" if f is None else f"{list(f.shape)} {f.dtype}" for f in found)
+        raise UsageError(
+            f"attention: scales=(sq, sk, sv) are arrays of float32, sq [{heads}] or [1], sk and sv both [{shared}] or "
+            f"[1], got {shown}"
+        )
+
+
+def form_of(
+    name: str, facts: Sequence[ArrayFacts], axis: int, common: str, asked: Asked,
+    types: Mapping[str, DType] = TYPES, result: DType | None = None,
+) -> tuple[AttentionForm, int]:  # fmt: skip
     """The form of q, k and v, whose heads are along an axis, and the heads of k and v.
 
     `asked` are causal, window, scale and the user's rules. Raises UsageError for arrays that do not fit each other;
@@ -263,18 +323,17 @@ def form_of(name: str, facts: Sequence[ArrayFacts], axis: int, common: str, aske
     fits = (
         of_k[:-1] == of_v[:-1] and of_q[:-3] == of_k[:-3] and of_q[-1] == of_k[-1] and not heads % (shared or heads + 1)
     )
-    types: dict[str, DType] = {"float16": f16, "bfloat16": bf16}
     names = {fact.dtype for fact in facts}
     if not fits or len(names) > 1 or not names <= types.keys():
         shown = ", ".join(f"{n} {list(f.shape)} {f.dtype}" for n, f in zip("qkv", facts, strict=True))
         raise UsageError(
             f"{name} of {shown}: k and v have one shape, but for features, {common}, and a divisor of its heads; all "
-            "are float16 or bfloat16"
+            f"are {' or '.join(types)}"
         )
     causal, window, scale, rules = asked
     group = heads // shared if shared else 1
     values = None if of_v[-1] == of_q[-1] else of_v[-1]
-    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale, rules, values), shared
+    return AttentionForm(of_q[-1], types[facts[0].dtype], causal, window, group, scale, rules, values, result), shared
 
 
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:

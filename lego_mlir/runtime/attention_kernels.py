@@ -53,7 +53,7 @@ class AttentionKernel:
     def name(self) -> str:
         """Its name in a folder of packed kernels."""
         f, t = self.form, self.tile
-        words = [self.part.replace(" ", "_"), str(f.dtype), str(f.features)]
+        words = [self.part.replace(" ", "_"), str(f.dtype), *[str(f.result)] * f.narrow, str(f.features)]
         words += ["causal"] * f.causal + [f"window{f.window}"] * (f.window is not None) + [str(f.group)]
         words += [] if f.scale is None else [f"scale{float(f.scale).hex()}"]
         if t is not None:
@@ -108,7 +108,7 @@ def _calls_of(wanted: AttentionKernel, folder: str | None) -> Calls:
     from pathlib import Path
 
     form = wanted.form
-    words = [f"--dtype {form.dtype} --features {form.features} --group {form.group}"]
+    words = [f"--dtype {form.stored}{' --narrow' * form.narrow} --features {form.features} --group {form.group}"]
     words += ["--causal"] * form.causal + [f"--window {form.window}"] * (form.window is not None)
     words += [f"--scale {form.scale}"] * (form.scale is not None)
     words += ["--gradients"] * (wanted.part not in ("attention", PACKED))

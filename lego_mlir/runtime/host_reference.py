@@ -96,8 +96,9 @@ def _saturated(product: Tensor, result: str) -> Tensor:
 
 
 def attention(
-    q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, shift: int = 0, reads: Mapping[str, Tensor] | None = None
-) -> Tensor:
+    q: Tensor, k: Tensor, v: Tensor, form: AttentionForm, shift: int = 0, reads: Mapping[str, Tensor] | None = None,
+    scales: Sequence[Tensor] | None = None,
+) -> Tensor:  # fmt: skip
     """softmax(factor q k^T) v for [.., heads, M, D] and [.., heads / group, N, D]; 0 for a query without keys.
 
     Query i has the position i + `shift` among the keys. Rules of the user are computed by NumPy, of `reads`.
@@ -105,6 +106,9 @@ def attention(
     import numpy
 
     module, dtype = _module(q), _name(q)
+    if scales is not None:
+        q, k, v = (_as(x, "float32") * s[:, None, None] for x, s in zip((q, k, v), scales, strict=True))
+        dtype = form.stored.numpy_name
     (*lead, heads, m, d), n = q.shape, k.shape[-2]
     if 0 in (m, n, heads, *lead):
         return _as(_as(q, "float32")[..., : v.shape[-1]] * 0, dtype)

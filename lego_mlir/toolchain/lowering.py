@@ -24,6 +24,7 @@ from lego_mlir.transforms.modules import ModuleError, parse, run, session, strin
 from lego_mlir.transforms.passes.base import FunctionPass
 from lego_mlir.transforms.passes.bf16_integers import LowerBf16Integers
 from lego_mlir.transforms.passes.bf16_products import LowerBf16Products
+from lego_mlir.transforms.passes.byte_transposes import LowerByteTransposes
 from lego_mlir.transforms.passes.f8_conversions import LowerF8Conversions, LowerF8MatrixLoads
 from lego_mlir.transforms.passes.fast_functions import LowerFastFunctions
 from lego_mlir.transforms.passes.float_to_integer import LowerFloatToInteger
@@ -53,6 +54,7 @@ LOWERINGS: Final[tuple[FunctionPass, ...]] = (
     LowerBf16Integers(),
     LowerF8Conversions(),
     LowerF8MatrixLoads(),
+    LowerByteTransposes(),
     LowerFloatToInteger(by_unit=True),
     LowerPackedHalves(),
     LowerFastFunctions(),

@@ -53,8 +53,11 @@ def test_a_branch_of_a_mask_is_told_with_its_line():
         lego_mlir.attention(Q, Q, Q, mask=lambda batch, head, i, j: True if j < 3 else j <= i, check=True)
 
 
-def test_gradients_of_a_score_are_refused():
+def test_gradients_of_a_score_on_the_host_and_of_its_arrays_are_refused():
     torch = pytest.importorskip("torch")
     q = torch.zeros(1, 8, 64, dtype=torch.float16, requires_grad=True)
-    with pytest.raises(UsageError, match="attention with a score: its gradients are not computed"):
+    with pytest.raises(UsageError, match="NumPy computes the score, and no gradients; move them to a GPU"):
         lego_mlir.attention(q, q, q, score=lambda s, batch, head, i, j: s * 2.0)
+    reads = {"slopes": torch.zeros(1, requires_grad=True)}
+    with pytest.raises(UsageError, match=r"score reads slopes, which requires a gradient.*pass tensor.detach\(\)"):
+        lego_mlir.attention(q, q, q, score=lambda s, batch, head, i, j, slopes: s + slopes[head], reads=reads)

@@ -39,7 +39,7 @@ from lego_mlir.tracing.emit.carried_products import CarriedSums, carried_sums, f
 from lego_mlir.tracing.emit.emit_meetings import emit_meeting
 from lego_mlir.tracing.emit.emit_module import KernelEmitter
 from lego_mlir.tracing.emit.emit_shared import emit_views, tile_offsets
-from lego_mlir.tracing.emit.packed_registers import packed_registers
+from lego_mlir.tracing.emit.packed_registers import in_words, packed_registers
 from lego_mlir.tracing.emit.proxy_fences import fenced_arrivals, fenced_waits
 from lego_mlir.tracing.emit.reused_sums import reused_sums
 from lego_mlir.tracing.emit.wgmma_assembly import CHUNK_SHIFT, CONSTRAINTS, assembly, sum_type, with_operands
@@ -82,6 +82,8 @@ from lego_mlir.tracing.words.clustered_blocks import CAST
 from lego_mlir.tracing.words.warp_roles import WARPGROUP
 from lego_mlir.transforms.kernel_facts import DEPENDENT_ATTRIBUTE
 
+BYTES: Final = 4
+"""Of a word."""
 ADDRESS_MASK: Final = 0x3FFFF
 """Shared addresses of a descriptor are of 18 bits, in units of 16 bytes."""
 LOW_WORD: Final = 0xFFFFFFFF
@@ -130,8 +132,8 @@ class WarpgroupEmitter(KernelEmitter):
         self._held: dict[Register, int] = {}  # registers whose value is a number in flight
         self._zeros: set[int] = set()  # the numbers of values that are the constant 0
         self._packs = packed_registers(trace)
-        self._first = {second: first for first, second in self._packs.second.items()}
-        self._wide: dict[int, int] = {}  # of a value that was rounded to 16 bits, the number of the f32
+        self._first = {register: word[0] for word in self._packs.words.values() for register in word}
+        self._wide: dict[int, int] = {}  # of a value that was rounded to 16 bits or f8, the number of the f32
         self._offsets = tile_offsets(trace, ATOM_BYTES)
         read = {name for product in trace.products for name in product.buffers}
         self._fenced = fenced_arrivals(trace.body, read)
@@ -201,7 +203,9 @@ class WarpgroupEmitter(KernelEmitter):
         match statement:
             case Constant(result, number) if number == 0:
                 self._zeros.add(result.number)
-            case Convert(result, operand) if str(operand.dtype) == "f32" and result.dtype.bits == 16:
+            case Convert(result, operand) if str(operand.dtype) == "f32" and (
+                result.dtype.bits == 16 or result.dtype.is_f8
+            ):
                 self._wide[result.number] = operand.number
             case Barrier() if self._fences:
                 self._fence()
@@ -272,7 +276,7 @@ class WarpgroupEmitter(KernelEmitter):
         return any(used & f.numbers for f in self._flying)
 
     def _register_type(self, register: Register) -> str:
-        return "i32" if register in self._packs.second else super()._register_type(register)
+        return "i32" if register in self._packs.words else super()._register_type(register)
 
     def _condition_of(self, branch: If) -> MlirValue:
         """Of a role by the number of the warp, so that what it computes is known to be the same for all lanes."""
@@ -359,7 +363,8 @@ class WarpgroupEmitter(KernelEmitter):
             if isinstance(product.a, SharedMatrix):
                 left = [self._start(product.a, row)]
             else:
-                left = [self._packed(pair, product.dtype.mlir) for step in product.a[row] for pair in _pairs(step)]
+                left = [self._packed(pair, product.dtype.mlir) for step in product.a[row]
+                        for pair in in_words(step, product.dtype.bits)]  # fmt: skip
                 read += left
             words = [self._metadata(word) for word in product.metadata[row]] if product.metadata else []
             last = row + 1 == len(product.accumulators)
@@ -481,17 +486,23 @@ class WarpgroupEmitter(KernelEmitter):
         operands = (build.constant(-1, "i32"), value, build.constant(0, "i32"), build.constant(31, "i32"))
         return build.value("nvvm.shfl.sync", operands, "i32", {"kind": "#nvvm<shfl_kind idx>"})
 
-    def _packed(self, pair: tuple[int, int], dtype: str) -> MlirValue:
-        """Two elements of the left operand as a word; of two that were rounded from f32, by one conversion."""
+    def _packed(self, word: tuple[int, ...], dtype: str) -> MlirValue:
+        """The elements of the left operand that are one word; where they were rounded from f32, by pairs."""
         build = self.printer.build
-        if self._packs.first_of(pair[0]) is not None:
-            return self._values[pair[0]]
-        if all(n in self._wide for n in pair):
-            low, high = (self._values[self._wide[n]] for n in pair)
-            rounding = {"rnd": "#nvvm.fp_rnd_mode<rn>"}
-            both = build.value(f"nvvm.convert.f32x2.to.{dtype}x2", (high, low), f"vector<2x{dtype}>", rounding)
+        if self._packs.first_of(word[0]) is not None:
+            return self._values[word[0]]
+        if not all(n in self._wide for n in word):
+            both = build.value("vector.from_elements", [self._values[n] for n in word], f"vector<{len(word)}x{dtype}>")
+            both = build.value("arith.bitcast", (both,), "vector<4xi8>") if len(word) == BYTES else both
+            return build.value("llvm.bitcast", (both,), "i32")
+        wide = [self._values[self._wide[n]] for n in word]
+        rounding = {"rnd": "#nvvm.fp_rnd_mode<rn>"}
+        if len(word) == BYTES:
+            rounding |= {"sat": "#nvvm.sat_mode<satfinite>", "dstTy": dtype}
+            pairs = [build.value("nvvm.convert.f32x2.to.f8x2", wide[n : n + 2][::-1], "i16", rounding) for n in (0, 2)]
+            both = build.value("vector.from_elements", pairs, "vector<2xi16>")
         else:
-            both = build.value("vector.from_elements", [self._values[n] for n in pair], f"vector<2x{dtype}>")
+            both = build.value(f"nvvm.convert.f32x2.to.{dtype}x2", wide[::-1], f"vector<2x{dtype}>", rounding)
         return build.value("llvm.bitcast", (both,), "i32")
 
     def _store_matrices(self, mark: MatrixStores) -> None:
@@ -574,10 +585,6 @@ def _is_previous(statement: Statement) -> bool:
     """Whether a statement waits for all products but the newest."""
     inside = statements_in((statement,)) if isinstance(statement, If) else (statement,)
     return any(isinstance(s, MlirOperation) and PREVIOUS in s.attributes for s in inside)
-
-
-def _pairs(numbers: Sequence[int]) -> list[tuple[int, int]]:
-    return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
 def _written(statement: Statement) -> str | None:

@@ -1,38 +1,45 @@
-"""Mutable registers of 16 bits that hold the left operand of products, two in one 32-bit register of the machine.
+"""Mutable registers of 16 or 8 bits that hold the left operand of products, a word of them in one 32-bit register.
 
-`wgmma` takes its left operand as words of two elements. A variable that a loop carries from the softmax to the next
-iteration's product has one register for each element, which a loop would carry apart, and put together in front of
-every product. `packed_registers` finds the pairs that only products and such variables read:
+`wgmma` takes its left operand as words of two or four elements. A variable that a loop carries from the softmax to the
+next iteration's product has one register for each element, which a loop would carry apart, and put together in front
+of every product. `packed_registers` finds the words that only products and such variables read:
 
     weights.set(convert(p))        cvt.rn.f16x2.f32, one for each pair
-    lego.mma(weights, v, out)      reads the pair as it is
+    lego.mma(weights, v, out)      reads the word as it is
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from lego_mlir.tracing.trace.trace import For, If, KernelTrace, Read, Register, Statement, While, Write, operands_of
+
+WORD: Final = 32
+"""Bits of a register of the machine."""
+
+
+Word = tuple[Register, ...]
 
 
 @dataclass(slots=True)
 class PackedRegisters:
-    """The second register of each pair by its first, and the values of two writes by the identity of the later one.
+    """The registers of each word by the first of them, and the values of their writes by the identity of the last one.
 
     `skipped` are identities of statements that become nothing.
     """
 
-    second: dict[Register, Register] = field(default_factory=dict)
-    written: dict[int, tuple[int, int]] = field(default_factory=dict)
+    words: dict[Register, Word] = field(default_factory=dict)
+    written: dict[int, tuple[int, ...]] = field(default_factory=dict)
     skipped: set[int] = field(default_factory=set)
     reads: dict[int, Register] = field(default_factory=dict)
 
     def first_of(self, number: int) -> Register | None:
-        """The first register of a pair, of which the value of this number is a read."""
+        """The first register of a word, of which the value of this number is a read."""
         register = self.reads.get(number)
-        return register if register in self.second else None
+        return register if register in self.words else None
 
 
 @dataclass(slots=True)
@@ -67,57 +74,61 @@ class _Program:
 
 
 def packed_registers(trace: KernelTrace) -> PackedRegisters:
-    """The pairs of a trace, which has no calls of functions that use them."""
+    """The words of a trace, which has no calls of functions that use them."""
     program = _Program()
     program.visit(trace.body)
-    pairs = {
-        (program.reads[a], program.reads[b])
+    words = {
+        tuple(program.reads[n] for n in word)
         for product in trace.products
         if isinstance(product.a, tuple)
         for line in product.a
         for step in line
-        for a, b in zip(step[::2], step[1::2], strict=True)
-        if a in program.reads and b in program.reads
+        for word in in_words(step, product.dtype.bits)
+        if all(n in program.reads for n in word)
     }
-    pairs |= _sources(program, pairs)
+    words |= _sources(program, words)
     covered = {n for product in trace.products for n in product.covered}
-    while refused := {pair for pair in pairs if not _fits(program, pair, pairs, covered)}:
-        pairs -= refused
-    return _packed(program, pairs)
+    while True:
+        held = Counter(register for word in words for register in word)
+        if not (refused := {word for word in words if not _fits(program, word, words, held, covered)}):
+            return _packed(program, words)
+        words -= refused
 
 
-def _sources(program: _Program, pairs: set[tuple[Register, Register]]) -> set[tuple[Register, Register]]:
-    """The pairs whose values are written to these, and so on."""
-    found: set[tuple[Register, Register]] = set()
-    pending = list(pairs)
+def in_words(numbers: Sequence[int], bits: int) -> list[tuple[int, ...]]:
+    """The numbers of elements of so many bits by the words that hold them."""
+    return list(zip(*[iter(numbers)] * (WORD // bits), strict=True))
+
+
+def _sources(program: _Program, words: set[Word]) -> set[Word]:
+    """The words whose values are written to these, and so on."""
+    found: set[Word] = set()
+    pending = list(words)
     while pending:
-        first, second = pending.pop()
-        for (_, _, a), (_, _, b) in zip(program.writes[first], program.writes[second], strict=False):
-            if a.value.number in program.reads and b.value.number in program.reads:
-                pair = program.reads[a.value.number], program.reads[b.value.number]
-                if pair not in pairs | found:
-                    found.add(pair)
-                    pending.append(pair)
+        for writes in zip(*(program.writes[register] for register in pending.pop()), strict=False):
+            numbers = [write.value.number for _, _, write in writes]
+            if all(n in program.reads for n in numbers):
+                word = tuple(program.reads[n] for n in numbers)
+                if word not in words | found:
+                    found.add(word)
+                    pending.append(word)
     return found
 
 
-def _fits(
-    program: _Program, pair: tuple[Register, Register], pairs: set[tuple[Register, Register]], covered: set[int]
-) -> bool:
-    """Whether two registers are written together, and read by products and writes to other pairs only."""
-    first, second = pair
-    if sum(register in other for other in pairs for register in pair) != 2 or first.dtype.bits != 16:
+def _fits(program: _Program, word: Word, words: set[Word], held: Counter[Register], covered: set[int]) -> bool:
+    """Whether the registers of a word are written together, and read by products and writes to other words only."""
+    if any(held[register] != 1 or register.dtype.bits * len(word) != WORD for register in word):
         return False
-    writes = program.writes[first], program.writes[second]
-    if [body for body, _, _ in writes[0]] != [body for body, _, _ in writes[1]]:
+    bodies = [[body for body, _, _ in program.writes[register]] for register in word]
+    if any(other != bodies[0] for other in bodies):
         return False
-    for place, register in enumerate(pair):
+    for place, register in enumerate(word):
         for read in program.read_by[register]:
             for user in program.users[read.result.number]:
                 into = user.register if isinstance(user, Write) else None
                 if into is None and not _numbers(user) & covered:
                     return False
-                if into is not None and not any(other[place] == into for other in pairs):
+                if into is not None and not any(other[place] == into for other in words):
                     return False
     return True
 
@@ -127,12 +138,12 @@ def _numbers(statement: Statement) -> set[int]:
     return {value.number for value in made if value is not None}
 
 
-def _packed(program: _Program, pairs: set[tuple[Register, Register]]) -> PackedRegisters:
-    found = PackedRegisters(dict(pairs), reads=program.reads)
-    for first, second in pairs:
-        found.skipped |= {id(read) for read in program.read_by[second]}
-        for (_, here, a), (_, there, b) in zip(program.writes[first], program.writes[second], strict=True):
-            earlier, later = (a, b) if here < there else (b, a)
-            found.skipped.add(id(earlier))
-            found.written[id(later)] = a.value.number, b.value.number
+def _packed(program: _Program, words: set[Word]) -> PackedRegisters:
+    found = PackedRegisters({word[0]: word for word in words}, reads=program.reads)
+    for word in words:
+        found.skipped |= {id(read) for register in word[1:] for read in program.read_by[register]}
+        for writes in zip(*(program.writes[register] for register in word), strict=True):
+            *earlier, (_, _, last) = sorted(writes, key=lambda write: write[1])
+            found.skipped |= {id(write) for _, _, write in earlier}
+            found.written[id(last)] = tuple(write.value.number for _, _, write in writes)
     return found

@@ -4,6 +4,7 @@
     coordinates        the elements that a thread holds, as indices; `index_comparisons`: masks
     accesses           `lego.load` and `x.store`: the widest accesses that are proved, in strided memory
                        (`strided_tiles`) and in swizzled tiles (`bit_tiles`)
+    derivatives        `lego.value_and_derivative`
     filled             `lego.full`, `lego.zeros`, `lego.arange`
     folds              reductions: registers, then lanes, then warps
     reshaping          new labels for the same registers
@@ -18,7 +19,7 @@ see loads, stores, arithmetic and shuffles only.
 
 Sections:
 
-- values: `distributed`, `variables`, `filled`, `coordinates`, `index_comparisons`, `reshaping`
+- values: `distributed`, `variables`, `filled`, `coordinates`, `index_comparisons`, `reshaping`, `derivatives`
 - memory: `accesses`, `indexed_accesses`, `strided_tiles`, `bit_tiles`, `packed_tiles`, `repeated_tiles`,
   `copied_stores`
 - exchange: `conversion`, `axis_exchange`, `lane_exchange`, `warp_exchange`, `scratch`

@@ -63,7 +63,7 @@ def of_warpgroups(
         return None
     times = 1 if metadata is None else 2
     columns, steps = parts.columns, part.shape[0] // depth(dtype) // times
-    if not takes_columns(dtype, columns) or (isinstance(a[0], Spread) and dtype.bits != TRANSPOSABLE):
+    if not takes_columns(dtype, columns) or (isinstance(a[0], Spread) and dtype.bits > TRANSPOSABLE):
         return None
     width = instruction_columns(dtype, columns, prod(tracer.block))
     composed = {s.result.number: tuple(v.number for v in s.operands) for s in statements if isinstance(s, Compose)}

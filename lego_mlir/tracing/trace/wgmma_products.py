@@ -7,7 +7,7 @@ it covers:
 
     result  rows 64 g + 16 w + ..   of warp 4 g + w: one instruction m64nNkD for each 64 rows and 32 bytes of K;
             or rows 16 w + .. for all groups, each of which has an equal part of the columns
-    a       a shared tile of 64 rows for each group; of 16 bits also the registers of f2.MmaOperand(0, parent)
+    a       a shared tile of 64 rows for each group; of 16 and 8 bits also the registers of f2.MmaOperand(0, parent, ..)
     b       a shared tile; both have K contiguous, but for 16 bits
 
 | operands | unit | depth D | sums |
@@ -54,7 +54,7 @@ UNITS: Final[Mapping[DType, str]] = {
 }  # fmt: skip
 """The names of the operands' types in the instruction."""
 TRANSPOSABLE: Final = 16
-"""Bits of the operands that may have M or N contiguous, and be in registers here."""
+"""Bits of the operands that may have M or N contiguous; those of at most as many may be in registers here."""
 MOST_REGISTERS: Final = 255
 GRANTED: Final = 8
 """Registers of a thread are multiples of this."""

@@ -22,6 +22,7 @@
 | `lego-place-shared-memory` | static memory if all tiles fit, else dynamic; disjoint lifetimes share memory |
 | `lego-lower-bf16-products`, `lego-lower-bf16-integers` | lower products of bf16, and integers converted to bf16 |
 | `lego-lower-f8-conversions`, `lego-lower-packed-halves` | lower conversions of f8, and multiply-adds of 16 bits |
+| `lego-lower-byte-transposes` | lowers words of bytes of four words to shuffles of pairs |
 | `lego-lower-f8-matrix-loads` | lowers an `ldmatrix` of f8 to one of bytes |
 | `lego-lower-float-to-integer` | gives conversions to integers a value for numbers outside of their range |
 | `lego-lower-subgroup-reduce`, `lego-lower-shuffles` | lower reductions over lanes to shuffles of 32-bit words |
@@ -50,8 +51,8 @@ Sections:
   `prefetch_next_tile`, `mask_reads`
 - fragments: `order_fragments`, `rotate_fragments`, `round_at_store`, `hide_scalars`, `treat_bf16_as_f16`,
   `bf16_products`
-- numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `float_to_integer`,
-  `fast_functions`
+- numbers: `bf16_integers`, `f8_conversions`, `packed_conversions`, `packed_halves`, `byte_transposes`,
+  `float_to_integer`, `fast_functions`
 - what upstream does not lower: `join_scratch`, `lower_atomics`, `lower_cache_hints`, `lower_clusters`,
   `lower_shuffles`, `lower_tile_copies`, `copy_fences`, `subgroup_reduce`, `unroll_exchanges`
 """
@@ -92,6 +93,7 @@ PASSES: Final = {
     "lego-lower-bf16-products": "bf16_products.LowerBf16Products",
     "lego-lower-bf16-integers": "bf16_integers.LowerBf16Integers",
     "lego-lower-f8-conversions": "f8_conversions.LowerF8Conversions",
+    "lego-lower-byte-transposes": "byte_transposes.LowerByteTransposes",
     "lego-lower-f8-matrix-loads": "f8_conversions.LowerF8MatrixLoads",
     "lego-lower-float-to-integer": "float_to_integer.LowerFloatToInteger",
     "lego-lower-packed-halves": "packed_halves.LowerPackedHalves",

@@ -3,11 +3,11 @@
 import json
 from pathlib import Path
 
-import attention
 import mlir_kernels
 import product_tables
 import products
 import pytest
+import spread_attention
 import transpose
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -107,7 +107,7 @@ def test_the_table_of_attention_has_a_ratio_for_each_rival(pages):
     device.mkdir()
     about = {"device": "NVIDIA Made Up", "torch": "2", "triton": "3", "rows": rows}
     (device / "2026-01-02-attention_spread.json").write_text(json.dumps(about))
-    attention.spread_table()
+    spread_attention.spread_table()
     text = (pages / "results/attention.md").read_text()
     assert "| 64 | 4096 | causal | 2.0000 (1.0000 to 4.0000) | 137 | 1.50 | 1.10 | 0.75 |  | 64-causal |" in text
     assert "old" not in text

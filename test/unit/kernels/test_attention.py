@@ -5,11 +5,10 @@ from functools import cache
 import numpy as np
 import pytest
 from assembling import machine_code, needs_ptxas
+from attention_runs import run
 
 from lego_mlir import bf16, f16
 from lego_mlir.errors import UsageError
-from lego_mlir.interp.ptx import PtxRun
-from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.kernels import added_gradients, attention_gradients, fused_attention
 from lego_mlir.kernels.added_gradients import AddedTile
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes, fastest
@@ -61,26 +60,6 @@ def expected(form, q, k, v, do):
     ds = p * (do @ v.mT - (do * o).sum(-1, keepdims=True)) / np.sqrt(features)
     grouped = [x.reshape(batch, heads, form.group, keys, -1).sum(2) for x in (ds.mT @ q, p.mT @ do)]
     return o, lse, ds @ k, *grouped
-
-
-def run(kernel, arrays, sizes, on):
-    """Run a kernel on some of the arrays, in place, each with the strides that it has."""
-    given, sizes = {}, dict(zip("BHMN", sizes, strict=True))
-    for p in kernel.params:
-        given[p.name] = in_memory(arrays[p.name])
-        steps = (n // arrays[p.name].itemsize for n in arrays[p.name].strides)
-        sizes |= {f"{p.name}_{axis}": n for axis, n in zip(("batch", "head", "row"), steps, strict=False)}
-    values = {s.name: sizes[s.name] for s in kernel.sizes}
-    report = run_kernel(kernel, given, values) if on == "interp" else PtxRun(target=on)(kernel, given, values)
-    assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]
-
-
-def in_memory(x):
-    """The elements in the order of memory, a view."""
-    order = sorted(range(x.ndim), key=lambda axis: -x.strides[axis])
-    found = x.transpose(order).reshape(-1)
-    assert np.shares_memory(found, x)
-    return found
 
 
 def close(found, wanted, tolerance):

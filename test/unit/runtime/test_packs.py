@@ -5,6 +5,7 @@ import pytest
 from cuda_stand_in import DeviceArray, Machine, OwnLibrary, own, printed_without_compiler
 
 import lego_mlir
+from lego_mlir import f8e4m3fn
 from lego_mlir.cli.main import main
 from lego_mlir.errors import SpecError, UsageError
 from lego_mlir.runtime import driver, packs
@@ -131,6 +132,7 @@ def test_folders_without_kernels(tmp_path, packed):
         (["matmul", "--sizes", "12x"], "--sizes takes sizes MxNxK, or one number for a square product, not '12x'"),
         (["spec.py", "--sizes", "12"], "--sizes belong to lego-mlir pack matmul, not to spec.py"),
         (["missing.py"], "missing.py: no such file"),
+        (["attention", "--narrow", "--gradients"], "lego-mlir pack attention --narrow has no gradients"),
         (["matmul", "--sizes", "16", "--target", "sm_9"], "unknown target 'sm_9'"),
     ],
 )
@@ -154,6 +156,20 @@ def test_attention_takes_its_kernels_from_a_folder(machine, monkeypatch, tmp_pat
     remedy = r"has no kernel attention-f16-64-1-3x64x4; .* lego-mlir pack attention --dtype f16 --features 64 --group 1"
     with pytest.raises(UsageError, match=remedy):
         lego_mlir.attention(q, k, k)
+
+
+def test_attention_of_8_bits_takes_its_kernel_from_a_folder(machine, monkeypatch, tmp_path, capsys):
+    OwnLibrary(monkeypatch)
+    folder, words = tmp_path / "kernels", ["--features", "64", "--dtype", "bf16", "--narrow", "--target", "sm_80"]
+    assert main(["pack", "attention", *words, "-o", str(folder)]) == 0
+    monkeypatch.setenv("LEGO_MLIR_KERNELS", str(folder))
+    machine.set(major=8)
+    q, scale = own(np.zeros((2, 4, 70, 64), f8e4m3fn.numpy)), own(np.ones(1, np.float32))
+    found = lego_mlir.attention(q, q, q, scales=(scale, scale, scale))
+    assert (found.shape, str(found.dtype)) == (q.shape, "bfloat16")
+    assert [launch[:2] for launch in machine.launches] == [("attention", (8, 1, 1))]
+    with pytest.raises(UsageError, match=r"lego-mlir pack attention --dtype f16 --narrow --features 64 --group 1"):
+        lego_mlir.attention(q, q, q, scales=(scale, scale, scale), result="float16")
 
 
 def test_attention_of_packed_sequences_takes_its_kernel_from_a_folder(machine, monkeypatch, tmp_path, capsys):

@@ -46,13 +46,13 @@ def carried(*, stored):
 
 def test_weights_that_products_read_are_words():
     kernel = carried(stored=False)
-    assert len(packed_registers(kernel.trace()).second) == M * K // 128 // 2
+    assert len(packed_registers(kernel.trace()).words) == M * K // 128 // 2
     text = compile_kernel(kernel, target="sm_90a").text
     assert not re.search(r"cvt\.rn\.f16\.f32|prmt|mov\.b32 +\{", text)
 
 
 def test_weights_that_are_read_otherwise_stay_apart():
-    assert not packed_registers(carried(stored=True).trace()).second
+    assert not packed_registers(carried(stored=True).trace()).words
 
 
 @pytest.mark.parametrize("stored", [False, True])

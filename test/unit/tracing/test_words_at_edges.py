@@ -446,6 +446,7 @@ SILENT = {
     ),
     "codes and patterns of bits, as test_packed_types compares": ("bitcast f4e2m1fn f6e2m3fn f6e3m2fn f8e8m0fnu i4 u4"),
     "random words, as test_philox compares": "philox",
+    "derivatives, as test_derivatives compares": "value_and_derivative",
     "lanes that run together, as test_active_lanes compares": "activemask",
     "numbers of the blocks of a cluster, as test_clustered_blocks compares": "cluster_reduce",
     "an operation of MLIR, not of the language": "mlir_op",
