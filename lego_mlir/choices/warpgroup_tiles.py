@@ -158,9 +158,9 @@ class Wanted:
 
     @property
     def is_few_rows(self) -> bool:
-        """Whether a large B is multiplied by few rows, of which a tile of 128 rows has not all."""
+        """Whether a large B is multiplied by few rows, of which a tile of 64 rows has not all."""
         rows, least = self.device.choice.few_rows
-        return PLAIN_ROWS < self.m <= rows and self.n * self.k >= least
+        return STEP < self.m <= rows and self.n * self.k >= least
 
     @property
     def is_short_and_unaligned(self) -> bool:
@@ -180,7 +180,9 @@ class Wanted:
         pair = self.bytes_ < BYTES and tile.sharing == 2
         if (tile.cluster in SHARED.clusters or pair) and tile.parts == 1 and self.shares_lines:
             gain = rules.shared_gain[tile.sharing]
-        if tile.m < self.m and tile.splits == 1 and self.is_few_rows:
+        blocks = prod(tile.tiles(self.m, self.n)) * tile.sharing
+        filled = blocks >= rules.few_filled * self.device.sms and tile.cluster not in SHARED.clusters
+        if tile.m < self.m and tile.splits == 1 and self.is_few_rows and filled:
             gain *= rules.few_shared[0] ** log2(down) * rules.few_shared[1] ** log2(across)
         return gain * product_time(size, tile, self.device, "steady").microseconds
 
