@@ -42,6 +42,7 @@ attention.flash_table | attention | flash_attention | attention forward by strid
 attention_rules.table | attention | attention_rules | masks and scores of a user, against FlexAttention
 attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 decoding.table | attention | decoding | attention of decoding with pages against FlashInfer and FlashAttention-3
+latent.table | attention | latent | decoding with latent attention, against FlashMLA
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 conversions.gather_table | conversions | gather | gathers from registers
 low_bits.table | low-bits | low_bits | products with weights of 4 bits, against cuBLAS in f16 and Triton

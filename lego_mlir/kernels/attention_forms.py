@@ -285,7 +285,7 @@ def parts_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[i
     All blocks run at once, one on a multiprocessor, with equal shares.
     """
     blocks = max(multiprocessors // -(-form.rows // TOKENS), 1)
-    return batch + blocks, min(-(-16 * multiprocessors // batch), form.rows)
+    return batch + blocks, min(max(-(-16 * multiprocessors // batch), 64), form.rows)
 
 
 def is_positive(scale: object) -> bool:
