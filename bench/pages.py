@@ -39,6 +39,7 @@ transpose.table | transpose | transpose | five transposes against the copy of th
 spread_attention.spread_table | attention | attention_spread | attention with values spread over threads
 attention.fused_table | attention | fused_attention | attention by warpgroups and its gradients, against PyTorch
 attention.flash_table | attention | flash_attention | attention forward by strides against FlashAttention-3 and cuDNN
+attention.narrow_table | attention | narrow_attention | attention forward in f8 against FlashAttention-3
 attention_rules.table | attention | attention_rules | masks and scores of a user, against FlexAttention
 attention.forms_table | attention | attention_forms | errors of attention in other forms, against PyTorch in f32
 decoding.table | attention | decoding | attention of decoding with pages against FlashInfer and FlashAttention-3
