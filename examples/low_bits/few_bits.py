@@ -1,9 +1,9 @@
 """Products with weights of 4 bits for few tokens: W4A16 and W4A8 with a scale for 128 weights, MXFP4 with one for 32.
 
 The weights are the left operand, so that each becomes a half once for all tokens. They are stored as lanes take them:
-16 bytes of a lane are its rows n and n + 8 of 64 columns. Each warp streams 16 rows straight into registers, some groups
-ahead; tokens and scales go through shared memory. The blocks of a cluster divide K; each adds up its part of the rows
-from the shared memory of all.
+16 bytes of a lane are its rows n and n + 8 of 64 columns. Each warp streams 16 rows straight into registers, groups of
+columns ahead; tokens and scales go through shared memory. The blocks of a cluster divide K; each adds up its part of the
+rows from the shared memory of all.
 
 lego-mlir run examples/low_bits/few_bits.py --size M=5 --size N=144 --size K=512 --size E=3 --size Z=2
 """
