@@ -2,8 +2,8 @@
 
 The weights are the left operand, so that each becomes a half once for all tokens. They are stored as lanes take them:
 16 bytes of a lane are its rows n and n + 8 of 64 columns. Each warp streams 16 rows straight into registers, groups of
-columns ahead; tokens and scales go through shared memory. The blocks of a cluster divide K; each adds up its part of the
-rows from the shared memory of all.
+columns ahead; tokens and scales go through shared memory. The blocks of a cluster divide K; each adds up its part of
+the rows from the shared memory of all.
 
 lego-mlir run examples/low_bits/few_bits.py --size M=5 --size N=144 --size K=512 --size E=3 --size Z=2
 """

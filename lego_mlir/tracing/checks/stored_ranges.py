@@ -9,8 +9,8 @@ written before it is read and no threads race. So a value read has a range that 
 
 A value that is written may come from the same place, as in a loop that swaps neighbours. Its range is assumed, and
 holds by induction over the writes: a declared range passes through moves alone, also as words that `ldmatrix` loads,
-and a numeric one is computed again from the assumption. `tiles_behind` names the tiles that a range relies on; that they
-are written before they are read, without a race, is for `proofs` to show.
+and a numeric one is computed again from the assumption. `tiles_behind` names the tiles that a range relies on; that
+they are written before they are read, without a race, is for `proofs` to show.
 """
 
 from __future__ import annotations
