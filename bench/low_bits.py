@@ -26,7 +26,10 @@ sys.path.insert(0, str(harness.BENCH.parent / "examples" / "low_bits"))
 MATRICES = ((8192, 8192), (28672, 4096), (4096, 14336))
 TOKENS = {"w4a16": (1, 8, 16, 32, 64, 128, 256), "w4a8": (1, 16, 64), "mxfp4": (1, 16, 64)}
 CASES = [(kind, m, n, k) for kind, ms in TOKENS.items() for (n, k), m in product(MATRICES, ms)]
-TILES = ((8, 4, 8, 4), (8, 8, 4, 4), (16, 4, 8, 4), (16, 8, 4, 4), (32, 4, 4, 2), (64, 2, 8, 2), (64, 4, 4, 1))
+TILES = (
+    (8, 4, 4, 2), (8, 4, 4, 4), (8, 8, 4, 2), (16, 4, 4, 2), (16, 4, 4, 4), (16, 8, 4, 2), (16, 2, 4, 4),
+    (32, 2, 4, 2), (32, 4, 4, 2), (64, 2, 8, 2), (64, 2, 4, 2),
+)  # fmt: skip
 """Tokens of a block, blocks that divide K, warps of 16 rows, and groups that are loaded ahead."""
 MANY = 32
 """Tokens from which on the kernel by `wgmma` is tried."""
@@ -72,8 +75,9 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
 def shuffled(codes: Any) -> Any:
     """Codes [n, k] as bytes in the order of the kernels: 16 x 64 together, of a lane rows n and n + 8."""
     n, k = codes.shape
-    placed = codes.reshape(n // 16, 2, 8, k // 64, 2, 4, 4, 2).permute(0, 3, 2, 5, 4, 1, 7, 6).reshape(-1)
-    return placed[::2] | placed[1::2] << 4
+    placed = codes.reshape(n // 16, 2, 8, k // 64, 2, 4, 4, 2).permute(0, 3, 2, 5, 4, 1, 7, 6)
+    placed = placed.reshape(n // 16, k // 64, 1024)
+    return placed[..., ::2] | placed[..., 1::2] << 4
 
 
 def arguments(kind: str, m: int, n: int, k: int) -> tuple[Any, Any, Any, Any]:

@@ -56,8 +56,7 @@ def streamed(x, w, scales, y, group, tokens, parts, warps, ahead, row_of_x, row_
                 lego.copy_async(factors, ring.part((slot * groups, 0), (groups, rows)), at=at)
         lego.commit_copies()
 
-    def multiply(step, slot, numbers):
-        found = arranged(numbers.get())
+    def multiply(slot, found):
         if groups == 1:
             factor = lego.load(of_scales, (rows,), at=(slot, 0)).to(f32)[:, None]
             right = of_x.part((slot * tokens, 0), (tokens, STEP)).T
@@ -67,8 +66,6 @@ def streamed(x, w, scales, y, group, tokens, parts, warps, ahead, row_of_x, row_
             scaled = found.to(wide).reshape(rows, groups, group) * factor[:, :, None]
             right = lego.load(of_x, (tokens, STEP), at=(slot * tokens, 0)).T
             total.set(lego.mma(scaled.reshape(rows, STEP), right, total))
-        with lego.when(step + ahead < end):
-            numbers.set(weights(step + ahead))
 
     held = [lego.register(weights(first + k)) for k in range(ahead)]
     stage(first, 0)
@@ -78,9 +75,13 @@ def streamed(x, w, scales, y, group, tokens, parts, warps, ahead, row_of_x, row_
         lego.wait_copies()
         lego.barrier()  # all have multiplied what the next copies replace
         stage(step + ahead, (turn + 1) % 2 * ahead)
-        for k, numbers in enumerate(held):
+        found = [arranged(numbers.get()) for numbers in held]
+        with lego.when(step + ahead < end):  # all at once: a wait for one of them is a wait for all
+            for k, numbers in enumerate(held):
+                numbers.set(weights(step + ahead + k))
+        for k in range(ahead):
             with lego.when(step + k < end):
-                multiply(step + k, slot + k, numbers)
+                multiply(slot + k, found[k])
     total.get().T.store(sums)
     lego.cluster_barrier()
     own = rows // parts
