@@ -26,8 +26,11 @@ sys.path.insert(0, str(harness.BENCH.parent / "examples" / "low_bits"))
 MATRICES = ((8192, 8192), (28672, 4096), (4096, 14336))
 TOKENS = {"w4a16": (1, 8, 16, 32, 64, 128, 256), "w4a8": (1, 16, 64), "mxfp4": (1, 16, 64)}
 CASES = [(kind, m, n, k) for kind, ms in TOKENS.items() for (n, k), m in product(MATRICES, ms)]
-TILES = ((8, 4), (8, 8), (16, 4), (16, 8), (32, 4), (64, 2), (64, 4))
-"""Tokens of a block, and the blocks that divide K."""
+TILES = (
+    (8, 4, 4, 2), (8, 4, 4, 4), (8, 8, 4, 2), (16, 4, 4, 2), (16, 4, 4, 4), (16, 8, 4, 2), (16, 2, 4, 4),
+    (32, 2, 4, 2), (32, 4, 4, 2), (64, 2, 8, 2), (64, 2, 4, 2),
+)  # fmt: skip
+"""Tokens of a block, blocks that divide K, warps of 16 rows, and groups that are loaded ahead."""
 MANY = 32
 """Tokens from which on the kernel by `wgmma` is tried."""
 SHORT = [
@@ -42,8 +45,8 @@ CONFIGURATIONS = (
 GROUP = {"w4a16": 128, "w4a8": 128, "mxfp4": 32}
 
 
-def variant(kind: str, tokens: int, parts: int) -> str:
-    return f"{kind}_{tokens}_{parts}"
+def variant(kind: str, tile: tuple[int, ...]) -> str:
+    return "_".join(map(str, (kind, *tile)))
 
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
@@ -59,10 +62,10 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
         "w4a16": (i4, f16, f16), "w4a8": (i4, f8e4m3fn, f16), "mxfp4": (f4e2m1fn, bf16, f8e8m0fnu),
     }  # fmt: skip
     for kind in dict.fromkeys(kind for kind, *_ in cases):
-        for tokens, parts in TILES:
-            name = variant(kind, tokens, parts)
+        for tile in TILES:
+            name = variant(kind, tile)
             (folder / f"{name}.cubin").unlink(missing_ok=True)  # of an example that has changed
-            kernel = few_bits.product(name, *types[kind], GROUP[kind], tokens, parts)
+            kernel = few_bits.product(name, *types[kind], GROUP[kind], *tile)
             mlir_kernels.keep_cubin(folder, kernel, TARGET)
 
 
@@ -72,8 +75,9 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
 def shuffled(codes: Any) -> Any:
     """Codes [n, k] as bytes in the order of the kernels: 16 x 64 together, of a lane rows n and n + 8."""
     n, k = codes.shape
-    placed = codes.reshape(n // 16, 2, 8, k // 64, 2, 4, 4, 2).permute(0, 3, 2, 5, 4, 1, 7, 6).reshape(-1)
-    return placed[::2] | placed[1::2] << 4
+    placed = codes.reshape(n // 16, 2, 8, k // 64, 2, 4, 4, 2).permute(0, 3, 2, 5, 4, 1, 7, 6)
+    placed = placed.reshape(n // 16, k // 64, 1024)
+    return placed[..., ::2] | placed[..., 1::2] << 4
 
 
 def arguments(kind: str, m: int, n: int, k: int) -> tuple[Any, Any, Any, Any]:
@@ -105,9 +109,9 @@ def timed(folder: Path, kind: str, m: int, n: int, k: int) -> list[harness.Conte
     wide = torch.bfloat16 if kind == "mxfp4" else torch.float16
     y, packed, facts = torch.empty((m, n), device="cuda", dtype=wide), shuffled(codes), {"bytes": n * k // 2}
     ours: dict[Any, Callable[[], Any]] = {}
-    for tokens, parts in TILES:
-        kernel = mlir_kernels.kept_kernel(folder / f"{variant(kind, tokens, parts)}.cubin")
-        ours[tokens, parts] = kernel.prepare(x, packed, scales, y, M=m, N=n, K=k)
+    for tile in TILES:
+        kernel = mlir_kernels.kept_kernel(folder / f"{variant(kind, tile)}.cubin")
+        ours[tile] = kernel.prepare(x, packed, scales, y, M=m, N=n, K=k)
     if kind == "w4a16" and m >= MANY:
         kernel, pairs = mlir_kernels.kept_kernel(folder / "w4a16.cubin"), codes[:, ::2] | codes[:, 1::2] << 4
         ours["wgmma"] = kernel.prepare(x, pairs, scales, y, M=m, N=n, G=k // GROUP[kind])

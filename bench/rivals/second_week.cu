@@ -198,15 +198,15 @@ extern "C" __global__ void __launch_bounds__(128) stencil7(const float* x, float
   y[(int64_t(k) * H + i) * W + j] = here + alpha * (around - 6.0f * here);
 }
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(256)
     cross_entropy(const float* logits, const int* labels, float* losses, int N) {
   int64_t row = blockIdx.x;
   float greatest = -INFINITY, total = 0.0f;
-  for (int j = threadIdx.x; j < N; j += 4 * 128) {
+  for (int j = threadIdx.x; j < N; j += 4 * 256) {
     float found[4], raised = greatest, sum = 0.0f;
 #pragma unroll
     for (int k = 0; k < 4; ++k) {
-      found[k] = j + k * 128 < N ? logits[row * N + j + k * 128] : -INFINITY;
+      found[k] = j + k * 256 < N ? logits[row * N + j + k * 256] : -INFINITY;
       raised = fmaxf(raised, found[k]);
     }
     float rest = raised > -INFINITY ? raised : 0.0f;

@@ -8,7 +8,7 @@ import numpy as np
 import lego_mlir as lego
 from lego_mlir import Row, f32, i32
 
-T, EACH = 128, 4  # threads, and numbers of a row that are folded at once
+T, EACH = 256, 4  # threads, and numbers of a row that are folded at once
 TILE = T * EACH
 M, N = lego.size("M"), lego.size("N", max=1 << 30)
 

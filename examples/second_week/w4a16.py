@@ -32,16 +32,21 @@ def w4a16(
         lego.copy_async(x, slot, at=(row, group * GROUP))
         lego.commit_copies()
 
+    def loaded(group):
+        return lego.load(w.T, (GROUP, COLUMNS), at=(group * GROUP, column))
+
     stage(0)
+    ahead = lego.register(loaded(0))
     for group in lego.range(K // GROUP):
-        weights = lego.load(w.T, (GROUP, COLUMNS), at=(group * GROUP, column))
-        scale = lego.load(scales, (COLUMNS,), at=(group, column)).to(f32)
+        weights = ahead.get()
         lego.wait_copies()
         lego.barrier()
         with lego.when(group + 1 < K // GROUP):
             stage(group + 1)
+            ahead.set(loaded(group + 1))
+        scale = lego.load(scales, (COLUMNS,), at=(group, column))
         rows = ring.part((group % 2 * ROWS, 0), (ROWS, GROUP))
-        total += lego.mma(rows, weights, lego.zeros(f32, (ROWS, COLUMNS))) * scale[None, :]
+        total += lego.mma(rows, weights, lego.zeros(f32, (ROWS, COLUMNS))) * scale.to(f32)[None, :]
     total.get().to(f16).store(y, at=(row, column))
 
 

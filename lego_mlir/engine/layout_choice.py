@@ -106,6 +106,8 @@ def best_of(alternatives: Alternatives, rounds: int = MOST_ROUNDS) -> LayoutChoi
     for n in alternatives.nodes:
         if not alternatives.options[n]:
             raise no_assignment(alternatives)
+    if not alternatives.nodes:  # only tiles of indices that nothing uses
+        return LayoutChoice({}, 0.0, 0.0, 0, alternatives)
     return _Search(alternatives).run(rounds)
 
 

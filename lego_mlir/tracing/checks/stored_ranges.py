@@ -8,9 +8,9 @@ written before it is read and no threads race. So a value read has a range that 
     i = lego.index(tile[t ^ 1])     0 <= i < P
 
 A value that is written may come from the same place, as in a loop that swaps neighbours. Its range is assumed, and
-holds by induction over the writes: a declared range passes through moves alone, and a numeric one is computed again
-from the assumption. `tiles_behind` names the tiles that a range relies on; that they are written before they are read,
-without a race, is for `proofs` to show.
+holds by induction over the writes: a declared range passes through moves alone, also as words that `ldmatrix` loads,
+and a numeric one is computed again from the assumption. `tiles_behind` names the tiles that a range relies on; that
+they are written before they are read, without a race, is for `proofs` to show.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from lego_mlir.tracing.trace.trace import (
     KernelTrace,
     Lane,
     Load,
+    MatrixLoad,
     MlirOperation,
     Read,
     Statement,
@@ -62,6 +63,7 @@ class StoredRanges(DataRanges):
         super().__init__(old.index_bounds)
         self.names, self.symbols, self.claimed = old.names, old.symbols, old.claimed
         self._written: dict[Place, list[Value | Buffer]] = {}
+        self._matrices: dict[int, Value] = {}
         self._closed = set[Place]()
         self._assumed: dict[Place, Span | None] = {}
         self._open = set[Place]()
@@ -88,6 +90,8 @@ class StoredRanges(DataRanges):
                     self._closed.add(target.buffer.name)  # zeros as well
             case Atomic(access=access):
                 self._closed.add(access.buffer.name)
+            case MlirOperation(name="vector.extract", results=(result,), operands=(matrices,)):
+                self._matrices[result.number] = matrices
             case TileStore(buffer=buffer):
                 self._closed.add(buffer.name)
 
@@ -95,9 +99,12 @@ class StoredRanges(DataRanges):
 
     def _place(self, value: Value) -> Place | None:
         """The register or shared tile that a value is read from, if all that is written there is known."""
-        match self._definitions.get(value.number):
+        matrices = self._matrices.get(value.number)
+        match self._definitions.get(value.number if matrices is None else matrices.number):
             case Read(register=register) if register.dtype == value.dtype:
                 place: Place = register.number
+            case MatrixLoad(access=access, transposed=False) if value.dtype.bits == access.buffer.dtype.bits == 32:
+                place = access.buffer.name  # a lane's word of a matrix is one element
             case Load(access=access, other=None) if access.buffer.space == "workgroup":
                 place = access.buffer.name
             case _:

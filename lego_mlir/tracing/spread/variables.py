@@ -16,6 +16,8 @@ from lego_mlir.errors import brief
 from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.packed_values import PackedNumbers
+from lego_mlir.tracing.words.packed_variables import PackedCell
 from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
 
 
@@ -54,6 +56,47 @@ class SpreadVariable(Spread):
         return self
 
 
+class PackedVariable(SpreadVariable):
+    """A mutable tile of packed numbers, whose words are registers; it is stored and converted as its current value."""
+
+    __slots__ = ("_numbers", "_order")
+
+    def __init__(self, first: Spread) -> None:
+        self.layout, self.dtype = first.layout, first.dtype
+        each, self._order = _distinct(first)
+        self._numbers = PackedCell(_together(each))
+
+    @property
+    def registers(self) -> Sequence[Operand]:  # type: ignore[override]
+        return self.get().registers
+
+    def get(self) -> Spread:
+        """The current tile; later changes of the variable do not affect it."""
+        codes = self._numbers.get().codes
+        each = [PackedNumbers(self.dtype, [code], None) for code in codes]
+        return Spread(self.layout, self.dtype, [None if k is None else each[k] for k in self._order])
+
+    def set(self, value: object) -> None:
+        """Replace the tile by one of this layout and element type."""
+        if not isinstance(value, Spread) or value.dtype != self.dtype:
+            raise current("a register").error(
+                f"a variable of a tile of {self.dtype} is set to {brief(repr(value))}; convert it with "
+                f".to(lego.{self.dtype})"
+            )
+        self._numbers.set(_together(_distinct(value.get().broadcast_to(self.layout))[0]))
+
+
+def _distinct(tile: Spread) -> tuple[list[PackedNumbers], list[int | None]]:
+    """The numbers of a tile, each once, and the place of each register's number among them."""
+    each = {id(v): (k, v) for k, v in enumerate({id(v): v for v in tile.registers if v is not None}.values())}
+    order = [None if v is None else each[id(v)][0] for v in tile.registers]
+    return [cast(PackedNumbers, v) for _, v in each.values()], order
+
+
+def _together(each: Sequence[PackedNumbers]) -> PackedNumbers:
+    return PackedNumbers(each[0].dtype, [number.codes[0] for number in each], len(each))
+
+
 def tile_variable(initial: object) -> SpreadVariable:
     """A variable with the values of a tile. Raises TraceError for anything else, and for a tile of indices."""
     tracer = current("lego.register")
@@ -69,5 +112,7 @@ def tile_variable(initial: object) -> SpreadVariable:
     if (tile := open_tile(initial)) is not None:
         return cast("SpreadVariable", tile.variable())  # with the same methods
     dtype = initial.dtype
+    if dtype.is_packed:
+        return PackedVariable(initial)
     cells = once_each(initial.layout, lambda r: control.register(dtype, convert(initial.registers[r], dtype)))
     return SpreadVariable(initial.layout, dtype, cells)

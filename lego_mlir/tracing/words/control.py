@@ -18,7 +18,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, overload
 
 import sympy
 
@@ -29,7 +29,9 @@ from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.trace import Barrier, For, If, Read, Register, Value, Write
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
-from lego_mlir.tracing.words.scalar import Scalar, as_value
+from lego_mlir.tracing.words.packed_values import PackedNumbers
+from lego_mlir.tracing.words.packed_variables import PackedCell
+from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.distributed import Spread
@@ -377,6 +379,10 @@ def register(dtype: Scalar) -> Cell: ...
 
 
 @overload
+def register(dtype: PackedNumbers) -> PackedCell: ...
+
+
+@overload
 def register(dtype: Spread) -> SpreadVariable: ...
 
 
@@ -385,8 +391,10 @@ def register(dtype: tuple[Scalar | Spread, ...]) -> CellTuple: ...
 
 
 def register(
-    dtype: DType | Scalar | Spread | tuple[Scalar | Spread, ...], initial: Any = None, width: int | None = None
-) -> Cell | SpreadVariable | CellTuple:
+    dtype: DType | Scalar | PackedNumbers | Spread | tuple[Scalar | Spread, ...],
+    initial: Any = None,
+    width: int | None = None,
+) -> Cell | PackedCell | SpreadVariable | CellTuple:
     """A mutable variable of this element type, or a vector of `width`, that loops and branches may change.
 
     `lego.register(x)` holds data, a vector or a spread value, `lego.register((a, b))` several values.
@@ -396,12 +404,16 @@ def register(
         return CellTuple([register(v.dtype, v) if isinstance(v, Scalar) else register(v) for v in dtype])
     if isinstance(dtype, Scalar):
         return register(dtype.dtype, dtype)
+    if isinstance(dtype, PackedNumbers):
+        return PackedCell(dtype)
     if not isinstance(dtype, DType):
         from lego_mlir.tracing.spread.variables import tile_variable
 
         return tile_variable(dtype)
     if initial is None:
         raise tracer.error("lego.register needs an initial value: write lego.register(lego.f32, 0.0)")
+    if dtype.is_packed:
+        return PackedCell(cast(PackedNumbers, convert(initial, dtype)))
     if width is None and isinstance(initial, Scalar):
         width = initial.width
     first = as_value(initial, dtype, width)

@@ -9,7 +9,8 @@ A loaded number of 4, 6 or 8 bits stays where it is, inside a word of 32 bits, u
 A word has codes in both of its halves, so that one pattern of bits makes two numbers of 16 bits at once:
 
     integers   0x6400 | code is 1024 + code in f16: the last bits of its significand; 1024 is subtracted. A signed code
-               plus 8, which exchanges its highest bit, is unsigned (bf16: 0x4300 and 128)
+               plus 8, which exchanges its highest bit, is unsigned (bf16: 0x4300 and 128). 0x6400 | code << 4 is
+               1024 + 16 code, from which one fma makes the code
     floats     the fields of the code, moved to the last bits of the exponent and the first of the significand, are its
                value times a power of two, also those of subnormal numbers; one product scales it back
 
@@ -117,7 +118,7 @@ def decoded_each(source: DType, codes: Sequence[Code], dtype: DType) -> list[Sca
         if (number, shift) in found:
             continue
         both = {low, low + HALF} <= taken[number]
-        pair = _pair(source, word >> (low if both else shift), both, dtype if dtype in HALVES else f16)
+        pair = _pair(source, word, low if both else shift, both, dtype if dtype in HALVES else f16)
         wide = cast(Scalar, convert(pair, dtype))
         found[number, low if both else shift] = wide[0]
         if both:
@@ -125,14 +126,20 @@ def decoded_each(source: DType, codes: Sequence[Code], dtype: DType) -> list[Sca
     return [found[word.entry.number, shift] for word, shift in codes]
 
 
-def _pair(source: DType, word: Scalar, both: bool, dtype: DType) -> Scalar:
-    """The numbers of the codes at bits 0 and 16 of a word, in f16 or bf16; the second one counts only if `both`."""
+def _pair(source: DType, word: Scalar, low: int, both: bool, dtype: DType) -> Scalar:
+    """The numbers of the codes at the bits `low` and `low + 16`, in f16 or bf16; the second counts only if `both`.
+
+    A significand of 10 bits has room for 16 times an integer, so that every other integer is taken where it stands.
+    """
     significand, bias, pattern, number = HALVES[dtype]
     copies = 0x00010001 if both else 1
     if source.family == "int":
-        offset = 8 if source is i4 else 0
-        made = (word & 0xF * copies) ^ (pattern | offset) * copies
-        return cast(Scalar, reinterpreted(made, dtype, 2) - (number + offset))
+        offset, left = 8 if source is i4 else 0, low % 8 if dtype is f16 else 0
+        moved = word >> (low - left) if low > left else word
+        made = (moved & (0xF * copies) << left) ^ (pattern | offset << left) * copies
+        whole = reinterpreted(made, dtype, 2)
+        return cast(Scalar, whole * 2.0**-left - (number * 2.0**-left + offset) if left else whole - (number + offset))
+    word = word >> low if low else word
     kind, size = FLOATS[source], source.bits
     sign, rest = 1 << (size - 1), (1 << (size - 1)) - 1
     fields = (word & rest * copies) << (significand - kind.significand)

@@ -1,17 +1,22 @@
 """Ranges that the author of a kernel states: of a tensor's elements, and of one value as an index."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f32, i32, i64, interp, size
+from lego_mlir import Row, f32, i32, i64, interp, size, spec
 from lego_mlir.cli.main import main
 from lego_mlir.errors import TraceError, UsageError
 from lego_mlir.expr.verdict import Proved, Unknown
+from lego_mlir.proofs.claims import bounds_claims
+from lego_mlir.proofs.models import Models
 from lego_mlir.runtime import data
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel
 from lego_mlir.tracing.checks.claims import access_verdicts
+from lego_mlir.tracing.trace.trace import MatrixLoad
 
 N, M = size("N"), size("M")
 
@@ -226,3 +231,15 @@ def test_uses_that_are_refused(use, message):
 
     with pytest.raises(TraceError, match=message):
         refused.trace()
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_words_of_matrices_that_ldmatrix_loads_keep_a_declared_range(declared, tmp_path):
+    """The segments of the example are stored in shared memory, and read 8 to a lane as words of matrices."""
+    text = (Path(__file__).parents[3] / "examples" / "second_week" / "segmented_sum.py").read_text()
+    file = tmp_path / "segments.py"
+    file.write_text(text if declared else text.replace(", range=(0, S)", ""))
+    (kernel,) = spec.load(file).kernels.values()
+    assert any(isinstance(statement, MatrixLoad) for statement in kernel.trace().statements())
+    found = [verdict for _, verdict in bounds_claims(Models(kernel), 1000)]
+    assert sum(isinstance(verdict, Unknown) for verdict in found) == (0 if declared else 8)

@@ -245,3 +245,15 @@ def test_messages():
     refused(lambda tile, x, y: None, "spread over whole warps", block=100)
     two_of_three = f2.Blocked((1, 4), (2, 16), (4, 1), order=(1, 0)).layout((N, N))
     refused(lambda tile, x, y: tile + lego.load(x, two_of_three), "warp 3 are held by no warp of the block", block=96)
+
+
+@pytest.mark.parametrize("number", [32, 256])
+def test_a_tile_of_indices_may_be_unused(number):
+    @lego.kernel(grid=1, block=128)
+    def ones(y: lego.Tensor(f32, Row(128))):
+        lego.arange((number,))
+        y[lego.thread_id[0]] = 1.0
+
+    y = np.zeros(128, np.float32)
+    launched(ones, y)
+    np.testing.assert_array_equal(y, 1.0)
