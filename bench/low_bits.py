@@ -27,7 +27,7 @@ MATRICES = ((8192, 8192), (28672, 4096), (4096, 14336))
 TOKENS = {"w4a16": (1, 8, 16, 32, 64, 128, 256), "w4a8": (1, 16, 64), "mxfp4": (1, 16, 64)}
 CASES = [(kind, m, n, k) for kind, ms in TOKENS.items() for (n, k), m in product(MATRICES, ms)]
 TILES = (
-    (8, 4, 4, 2), (8, 4, 4, 4), (8, 8, 4, 2), (16, 4, 4, 2), (16, 4, 4, 4), (16, 8, 4, 2), (16, 2, 4, 4),
+    (8, 4, 4, 2), (8, 4, 4, 4), (8, 8, 4, 2), (16, 4, 4, 2), (16, 4, 4, 4), (16, 8, 4, 2), (16, 2, 4, 2), (16, 2, 4, 4),
     (32, 2, 4, 2), (32, 4, 4, 2), (64, 2, 8, 2), (64, 2, 4, 2),
 )  # fmt: skip
 """Tokens of a block, blocks that divide K, warps of 16 rows, and groups that are loaded ahead."""

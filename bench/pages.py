@@ -47,6 +47,7 @@ latent.table | attention | latent | decoding with latent attention, against Flas
 conversions.table | conversions | conversions | conversions between linear layouts in a kernel
 conversions.gather_table | conversions | gather | gathers from registers
 low_bits.table | low-bits | low_bits | products with weights of 4 bits, against cuBLAS in f16 and Triton
+chunked_scans.table | chunked-scans | chunked_scans | recurrences in chunks, against flash-linear-attention
 decoder.table | decoder | decoder | a decoder token by token, against torch.compile
 formats.table | formats | formats | conversions into storage formats against a copy of the same bytes
 mesh.table | mesh | mesh-2 | moves of a matrix over GPUs, against DTensor and the copy between peers
