@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final, TypeAlias
 
 import sympy
@@ -263,7 +264,9 @@ def _shared_offsets(
     if view.buffer.space != "workgroup" or not len(shape) == len(dims) == 2:
         return ()
     found = offsets_of(tracer, view.layout, (0, 0) if at is None else at, (shape[0], shape[1]))
-    return () if found is None else tuple(c for name in found.in_sizes for c in found.columns_of(name))
+    bits = [n.bit_length() - 1 for n in padded(shape)]  # of a tile inside of the rows and columns that are known
+    columns = [found.columns_of(name)[:n] for name, n in zip(found.in_sizes, bits, strict=True)] if found else []
+    return tuple(chain(*columns)) if [*map(len, columns)] == bits else ()
 
 
 def _is_inside(

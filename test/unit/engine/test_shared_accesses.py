@@ -90,3 +90,20 @@ def test_a_swizzled_tile_is_loaded_by_wide_vectors_without_a_pin():
     x, y = np.arange(64 * 64).astype(np.float16) % 64, np.zeros(64 * 64, np.float32)
     assert lego.interp.launch(doubled.mlir(), grid=1, block=128, args=[x, y]).clean
     np.testing.assert_array_equal(y, 2 * x.astype(np.float32))
+
+
+@pytest.mark.parametrize("dims", [(200, 128), (96, 96), (100, 50), (64, 48), (33, 8)])
+@pytest.mark.parametrize("part", [(64, 32), (96, 48), (33, 5)])
+def test_parts_of_shared_tiles_of_any_size(dims, part):
+    rows, columns = (min(n, d) for n, d in zip(part, dims, strict=True))
+
+    @lego.kernel(grid=1, block=128)
+    def copied(x: lego.Tensor(f32, Row(*dims)), y: lego.Tensor(f32, Row(rows, columns))):
+        tile = lego.shared(f32, Row(*dims))
+        for k in lego.range(lego.thread_id[0], dims[0] * dims[1], 128):
+            tile[k // dims[1], k % dims[1]] = x[k // dims[1], k % dims[1]]
+        lego.barrier()
+        lego.load(tile, (rows, columns), at=(0, 0)).store(y)
+
+    x = np.arange(dims[0] * dims[1], dtype=np.float32).reshape(dims)
+    np.testing.assert_array_equal(copied(x, check=True), x[:rows, :columns])
