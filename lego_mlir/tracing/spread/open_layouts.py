@@ -44,7 +44,7 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.f2.queries import canonical
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, REGISTERS_PER_SM, WARP
 from lego_mlir.tracing.spread.conversion import convert, converted_together
 from lego_mlir.tracing.spread.distributed import Spread, dtype_of
 from lego_mlir.tracing.spread.variables import SpreadVariable
@@ -138,7 +138,8 @@ class OpenLayouts:
         return self.choice is None or self.words is not None
 
     def bounds(self) -> LaunchBounds:
-        """As many blocks as there are registers for, by the values that a thread holds; none where loops multiply.
+        """As many blocks as registers, by the values of a thread, and shared memory have room for; none where loops
+        multiply.
 
         Without a bound ptxas keeps registers for further blocks, and waits for a load before it issues the next one.
         With it the loads of a region are issued together. Blocks that the values leave no room for would spill them.
@@ -150,7 +151,9 @@ class OpenLayouts:
         if not loads or any(isinstance(o, MultiplyTiles) and weight > 1 for o, weight in operations):
             return NO_BOUNDS
         registers = max(FEWEST_REGISTERS, self.choice.most_words() + OTHER_REGISTERS)
-        return LaunchBounds(min_blocks=max(1, int(REGISTERS_PER_SM / (registers * WARP * self.graph.warps))))
+        blocks = int(REGISTERS_PER_SM / (registers * WARP * self.graph.warps))
+        shared = sum(buffer.size * buffer.dtype.bytes for buffer in self.tracer.shared)
+        return LaunchBounds(min_blocks=max(1, min(blocks, LARGEST_SHARED_BYTES // max(1, shared))))
 
     # -- nodes
 

@@ -57,6 +57,19 @@ def test_a_bound_leaves_room_for_the_values(kernel, words):
     assert f".minnctapersm {blocks}\n" in kernel.ptx("sm_90")
 
 
+def test_no_more_blocks_are_asked_for_than_shared_memory_has_room_for():
+    """Of 128 threads with few values registers hold eight blocks, and shared memory two."""
+
+    @lego.kernel(grid=1, block=128)
+    def staged(x: ROWS, y: ROWS):
+        tile = lego.shared(f32, Row(200, 128))
+        lego.load(x, (64, 128)).store(tile, at=(0, 0))
+        lego.barrier()
+        lego.load(tile, (64, 128), at=(0, 0)).store(y)
+
+    assert staged.trace().bounds.min_blocks == 2
+
+
 def test_few_values_leave_registers_for_half_of_the_warps():
     @lego.kernel(grid=1, block=256)
     def copied(x: lego.Tensor(f32, Row(16, 128)), y: lego.Tensor(f32, Row(16, 128))):
