@@ -29,15 +29,18 @@ CASES = [
 ]  # fmt: skip
 WIDTHS = {"gated_delta_net": 128, "state_space": 64}
 """Columns of a head's state; it has 128 rows."""
-ROWS = 128
+ROWS, CHUNK = 128, 64
+KERNELS = {"gated_delta_net": ("chunks", "states"), "state_space": ("state_space",)}
+"""Those of a recurrence, launched one after another."""
 
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir import spec
 
     for name in dict.fromkeys(name for name, *_ in cases):
-        (folder / f"{name}.cubin").unlink(missing_ok=True)  # of an example that has changed
-        mlir_kernels.keep_cubin(folder, spec.load(EXAMPLES / f"{name}.py").kernels[name], TARGET)
+        for kernel in KERNELS[name]:
+            (folder / f"{kernel}.cubin").unlink(missing_ok=True)  # of an example that has changed
+            mlir_kernels.keep_cubin(folder, spec.load(EXAMPLES / f"{name}.py").kernels[kernel], TARGET)
 
 
 # -- on the GPU machine
@@ -66,7 +69,7 @@ def timed(folder: Path, name: str, b: int, t: int, h: int) -> list[harness.Conte
     torch.cuda.empty_cache()
     torch.manual_seed(0)
     width = WIDTHS[name]
-    kernel = mlir_kernels.kept_kernel(folder / f"{name}.cubin")
+    kernels = [mlir_kernels.kept_kernel(folder / f"{kernel}.cubin") for kernel in KERNELS[name]]
     v = torch.randn((b, t, h, width), device="cuda").bfloat16()
     o, last = torch.zeros_like(v).view(b, t, -1), torch.zeros((b, h, ROWS, width), device="cuda")
     rival: Callable[[], tuple[Any, Any]]
@@ -75,7 +78,7 @@ def timed(folder: Path, name: str, b: int, t: int, h: int) -> list[harness.Conte
 
         keys, queries = (torch.randn((b, t, ROWS), device="cuda").bfloat16() for _ in range(2))
         step, rate = torch.rand((b, h, t), device="cuda") * 0.2 + 0.01, -torch.rand(h, device="cuda") - 0.5
-        ours = kernel.prepare(v.view(b, t, -1), step, rate, keys, queries, o, last, B=b, T=t, H=h)
+        launches = [kernels[0].prepare(v.view(b, t, -1), step, rate, keys, queries, o, last, B=b, T=t, H=h)]
         q, k = (x[:, :, None].expand(b, t, h, ROWS).contiguous() for x in (queries, keys))
         g, scaled = (step * rate[:, None]).mT.contiguous(), (v * step.mT[..., None]).bfloat16()
         wanted = recurrence(q.float(), k.float(), v.float() * step.mT[..., None], g, None)
@@ -88,9 +91,18 @@ def timed(folder: Path, name: str, b: int, t: int, h: int) -> list[harness.Conte
         g, beta = -torch.rand((b, t, h), device="cuda") / 8, torch.rand((b, t, h), device="cuda")
         scale, by_head = ROWS**-0.5, [x.mT.contiguous() for x in (g, beta)]
         three = [x.view(b, t, -1) for x in (q, k, v)]
-        ours = kernel.prepare(*three, *by_head, scale, o, last, B=b, T=t, H=h)
+        w, u, seen = (torch.empty((b, t, h * n), device="cuda").bfloat16() for n in (ROWS, width, CHUNK))
+        launches = [
+            kernels[0].prepare(*three, *by_head, w, u, seen, B=b, T=t, H=h),
+            kernels[1].prepare(*three[:2], w, u, seen, by_head[0], scale, o, last, B=b, T=t, H=h),
+        ]
         wanted = recurrence(q.float() * scale, k.float(), v.float(), g, beta)
         rival = partial(chunk_gated_delta_rule, q, k, v, g, beta, scale=scale, output_final_state=True)
+
+    def ours() -> None:
+        for launch in launches:
+            launch()
+
     ours()
     theirs = rival()
     torch.cuda.synchronize()
