@@ -52,6 +52,10 @@ CLOSING = {
         "lego_mlir.tracing.spread.variables",
     ): "lego.register holds a spread value, too",
     (
+        "lego_mlir.tracing.words.packed_variables",
+        "lego_mlir.tracing.words.control",
+    ): "packed numbers are kept in a register of words",
+    (
         "lego_mlir.tracing.words.scalar",
         "lego_mlir.tracing.words.packed_values",
     ): "data is converted from and to packed types",
