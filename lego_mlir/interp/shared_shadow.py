@@ -13,7 +13,8 @@ an earlier one of another agent if that one's clock is later than the accessing 
 The unit's accesses are made with the clocks of the warp that issued them, but happen at a later clock of the unit,
 which nobody knows before the wait: an access before it is a race, whenever the copy lands. An access through the
 asynchronous proxy sees a write of the generic one only after fence.proxy.async: a second vector clock holds what was
-fenced. Flanagan and Freund, "FastTrack", 2009; PTX ISA, "Memory Consistency Model", "Proxies".
+fenced. Of the reads of wgmma, the first one holds those before which stores are ordered, the second one copies.
+Flanagan and Freund, "FastTrack", 2009; PTX ISA, "Memory Consistency Model", "Proxies".
 """
 
 from __future__ import annotations
@@ -176,6 +177,7 @@ class VectorClocks:
         self.first_agent = (np.arange(warps) % warps_per_cluster) * units
         self.issued = np.zeros((warps, units), np.int64)
         self.generic = np.isin(np.arange(agents) % units, (WARP_AGENT, COPY_AGENT))
+        self.products = np.arange(agents) % units == WGMMA_AGENT
         self.known[np.arange(warps), self.first_agent] = 1
 
     def clocks(self, warps: IntArray) -> IntArray:
@@ -203,14 +205,26 @@ class VectorClocks:
         joint[:, agent] = np.maximum(joint[:, agent], clock)
         return joint
 
-    def learn(self, warp: int, unit: int, clock: int, of: int | None = None) -> None:
-        """A warp has waited for an operation of a unit of its own, or of another warp."""
-        agent = int(self.first_agent[warp if of is None else of]) + unit
+    def learn(self, warp: int, unit: int, clock: int) -> None:
+        """A warp has waited for an operation of a unit of its own."""
+        agent = int(self.first_agent[warp]) + unit
         self.known[warp, agent] = max(self.known[warp, agent], clock)
+
+    def learn_product(self, warp: int, group: IntArray, clock: int, *, whole: bool) -> None:
+        """A warp has waited for a wgmma: stores may follow its own reads, or the group's if `whole`, as copies may."""
+        own = group if whole else np.array([warp])
+        for side, warps in ((self.known, own), (self.fenced, group)):
+            agents = self.first_agent[warps] + WGMMA_AGENT
+            side[warp, agents] = np.maximum(side[warp, agents], clock)
 
     def through_async_proxy(self, warps: IntArray) -> IntArray:
         """What operations of the asynchronous proxy know: of generic writes, only those that were fenced."""
         rows: IntArray = np.where(self.generic, self.fenced[warps], self.known[warps])
+        return rows
+
+    def before_copies(self, warps: IntArray) -> IntArray:
+        """What asynchronous writes know: of the reads of a wgmma, those of the whole group that was waited for."""
+        rows: IntArray = np.where(self.products, self.fenced[warps], self.known[warps])
         return rows
 
     def fence_proxy(self, warps: IntArray) -> None:

@@ -27,6 +27,7 @@ from lego_mlir.interp.shared_shadow import (
     AGENT_NAMES,
     UNITS,
     WARP_AGENT,
+    WGMMA_AGENT,
     Conflict,
     ShadowAccess,
     SharedShadow,
@@ -226,7 +227,8 @@ class PtxMachine:
         if conflict.unit == WARP_AGENT:
             earlier = f"the {did} at line {conflict.line} by another warp, with no barrier between"
         else:
-            earlier = f"the {did} of {by} at line {conflict.line}, whose completion was not waited for"
+            lacks = "no wait and barrier order before it" if conflict.unit == WGMMA_AGENT else "was not waited for"
+            earlier = f"the {did} of {by} at line {conflict.line}, whose completion {lacks}"
             kind = Kind.PENDING
         lane = int(lanes[min(conflict.row, len(lanes) - 1)]) if len(lanes) else 0
         self.fault(kind, f"{what} races with {earlier}", gang, lane, line, other=conflict.line, count=conflict.rows)

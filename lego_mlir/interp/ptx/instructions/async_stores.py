@@ -67,7 +67,7 @@ def _issue(machine: PtxMachine, gang: Gang, lane: int, places: tuple[int, int], 
     agent, clock = clocks.issue(warp, BULK_AGENT)
     one = np.array([warp])
     access = ShadowAccess(
-        np.array([place]), row.shape[1], np.array([agent]), np.array([clock]), clocks.known[one], line
+        np.array([place]), row.shape[1], np.array([agent]), np.array([clock]), clocks.before_copies(one), line
     )
     machine.report_conflict(machine.shadow.write(access), "this st.async", gang, np.array([lane]), line)
     if slot != int(machine.slot_of_warp[warp]):

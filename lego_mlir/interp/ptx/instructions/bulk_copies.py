@@ -246,7 +246,7 @@ def enter(machine: PtxMachine, gang: Gang, lane: int, chunks: IntArray, line: in
     clocks = machine.clocks
     agent, clock = clocks.issue(warp, BULK_AGENT)
     one = np.array([warp])
-    known = clocks.known[one] if writes else clocks.through_async_proxy(one)
+    known = clocks.before_copies(one) if writes else clocks.through_async_proxy(one)
     access = ShadowAccess(chunks, 16, np.array([agent]), np.array([clock]), known, line)
     if writes:
         conflict = machine.shadow.write(access)

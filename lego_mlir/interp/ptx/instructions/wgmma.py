@@ -2,9 +2,12 @@
 
 Each warp of the group computes 16 of the 64 rows. Element i of lane 4 * g + t is at row g + 8 * (i // 2 % 2) and
 column 8 * (i // 4) + 2 * t + i % 2 of the warp's rows. The operands in shared memory are read when the instruction
-lands, at the `wait_group` that covers it: releasing its stage early is a race. Its registers must not be touched
-before. With `.sp`, A keeps two of each four neighbours of a row, and each warp gives the metadata of its rows as for
-`mma.sp`. Before the first wgmma, and after other instructions wrote its registers, `wgmma.fence` is needed.
+lands, at the `wait_group` that covers it: releasing its stage early is a race. A warp's wait covers its own reads; for
+copies through the asynchronous proxy, those of its group, as one thread of a group releases a stage in CUTLASS. A store
+to what the group's other warps read needs a barrier after their waits, but in Triton's text, which takes a wait for
+one. Registers must not be touched before the wait. With `.sp`, A keeps two of each four neighbours of a row, and each
+warp gives the metadata of its rows as for `mma.sp`. Before the first wgmma, and after other instructions wrote its
+registers, `wgmma.fence` is needed.
 PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 """
 
@@ -317,7 +320,7 @@ def _enter_reads(machine: PtxMachine, gang: Gang, row: int, operation: WgmmaOper
     warp = int(gang.warps[row])
     slot = int(machine.slot_of_warp[warp])
     one = np.array([warp])
-    agent = machine.clocks.first_agent[[leader(machine, warp)]] + WGMMA_AGENT
+    agent = machine.clocks.first_agent[one] + WGMMA_AGENT
     known = machine.clocks.through_async_proxy(one)
     left, right = _places(machine, warp, operation)
     for places in (right,) if left is None else (left[_rows_of(machine, warp)], right):
@@ -363,7 +366,9 @@ def _land(machine: PtxMachine, gang: Gang, left: int) -> None:
         matrices: dict[tuple[int, ...], tuple[WgmmaForm, Array]] = {}
         for operation in queue.covered(left):
             _perform(machine, gang, row, operation, matrices)
-            machine.clocks.learn(warp, WGMMA_AGENT, operation.clock, of=leader(machine, warp))
+            first = leader(machine, warp)
+            group = np.arange(first, first + _group_size(machine, warp))
+            machine.clocks.learn_product(warp, group, operation.clock, whole=not machine.checks.fenced_barriers)
         for slots, (form, matrix) in matrices.items():
             for slot, words in zip(slots, to_words(matrix, form), strict=True):
                 results.setdefault(slot, {})[row] = words
