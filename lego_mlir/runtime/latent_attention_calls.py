@@ -64,7 +64,7 @@ def attention_latent(
     views = [q.reshape(len(q), form.rows, WIDTH), *_parts(cache, form), table, lengths]
     if check:
         return _checked(form, views).reshape(*q.shape[:-1], LATENT)
-    key = key_of(views), form
+    key = key_of(views), q.shape, form
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _KEPT:
