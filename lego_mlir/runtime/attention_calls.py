@@ -112,7 +112,7 @@ def attention(
     `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types, and for second derivatives.
     """
     read = {name: in_rows(x) if library_of(x) is not None else x for name, x in (reads or {}).items()}
-    given = (q, k, v, *(scales or ()), *read.values())
+    given = (q, k, v, *(() if scales is None else scales), *read.values())
     rules = None if mask is None and score is None else (key_of_rule(mask), key_of_rule(score), tuple(read))
     key = (key_of(given), causal, window, scale, check, rules, result)
     bound = attention_plans.known.get(key)
@@ -278,9 +278,10 @@ def _problem(
     narrow = {f.dtype for f in facts} == {F8}
     stored = next((dtype for dtype, name in RESULTS.items() if name == (result or RESULTS[bf16])), None)
     if (scales is None) == narrow or (result is not None and not narrow) or stored is None:
+        types, given = ", ".join(f.dtype for f in facts), "no scales" if scales is None else "scales"
         raise UsageError(
-            f"attention of {facts[0].dtype}: q, k and v of {F8} have scales=(sq, sk, sv) and a result of bfloat16 or "
-            f"float16, and others have neither; got {'no scales' if scales is None else 'scales'} and result={result!r}"
+            f"attention of {types}: q, k and v of {F8} have scales=(sq, sk, sv) and a result of bfloat16 or float16, "
+            f"and others have neither; got {given} and result={result!r}"
         )
     form, shared = form_of(
         "attention", facts, -3, "the batch and features of q", asked, {F8: f8e4m3fn} if narrow else TYPES,

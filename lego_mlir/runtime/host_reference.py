@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from lego_mlir.aliases import Array, Foreign, Operand, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
 from lego_mlir.errors import ReferenceWarning
-from lego_mlir.kernels.attention_forms import LATENT, TOKENS, WIDTH, AttentionForm
+from lego_mlir.kernels.attention_forms import LATENT, SCALED, TOKENS, WIDTH, AttentionForm
 from lego_mlir.kernels.pair_rules import PairsOf
 from lego_mlir.runtime.arrays import CPU, ArrayFacts
 from lego_mlir.runtime.value_ranges import require_values
@@ -111,7 +111,7 @@ def attention(
         dtype = form.stored.numpy_name
     (*lead, heads, m, d), n = q.shape, k.shape[-2]
     if 0 in (m, n, heads, *lead):
-        return _as(_as(q, "float32")[..., : v.shape[-1]] * 0, dtype)
+        return _as(zeros_of(_as(q, "float32")[..., : v.shape[-1]]), dtype)
     grouped = _as(q, "float32").reshape(*lead, heads // form.group, form.group, m, d)
     keys, values = (_as(x, "float32")[..., None, :, :] for x in (k, v))
     row, column = numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :]
@@ -149,7 +149,7 @@ def packed_attention(
         one, of_k, of_v = (x.swapaxes(0, 1) for x in (q[rows], k[keys], v[keys]))
         shift = (end_key - first_key) - (end - first)
         parts.append(attention(one, of_k, of_v, form, shift).swapaxes(0, 1))
-    return module.concatenate([*parts, q[of_q[-1] :] * 0])
+    return module.concatenate([*parts, zeros_of(q[of_q[-1] :])])
 
 
 def paged_attention(
@@ -170,17 +170,21 @@ def paged_attention(
     return module.stack(found)
 
 
-def latent_attention(q: Tensor, cache: Tensor, table: Tensor, lengths: Tensor, form: LatentForm) -> Tensor:
-    """`lego_mlir.attention_latent`, of a cache as numbers: the tokens are the keys of all heads, and their values."""
+def latent_attention(q: Tensor, parts: Sequence[Tensor], table: Tensor, lengths: Tensor, form: LatentForm) -> Tensor:
+    """`lego_mlir.attention_latent`, of a cache or the parts of its records: tokens are the keys and values."""
     import numpy
 
+    cache = parts[0]
+    if len(parts) > 1:
+        latents, scales, rotary = (_as_numpy(_as(x, "float32")) for x in parts)
+        cache = _like(numpy.concatenate([latents * numpy.repeat(scales, SCALED, -1), rotary], -1), q)
     require_values("table", _as_numpy(table), (0, len(cache)))
     require_values("lengths", _as_numpy(lengths), (0, table.shape[1] * TOKENS + 1))
     module, found = _module(q), []
     position = numpy.arange(form.rows)[:, None] // form.heads - form.queries
     for b, length in enumerate(int(n) for n in lengths):
         if not length:
-            found.append(_as(q[b][..., :LATENT], "float32") * 0)
+            found.append(zeros_of(_as(q[b][..., :LATENT], "float32")))
             continue
         tokens = _as(cache[table[b]], "float32").reshape(-1, WIDTH)[:length]
         scores = module.matmul(_as(q[b], "float32").reshape(-1, WIDTH), tokens.swapaxes(0, 1)) * form.scale
@@ -203,7 +207,7 @@ def grouped_product(a: Tensor, b: Tensor, ends: Tensor, result: str) -> Tensor:
     if len(a.shape) == len(b.shape):
         return _as(module.stack([module.matmul(x[:, each], y[each]) for each in ranges]), result)
     parts = [module.matmul(x[each], y[g]) for g, each in enumerate(ranges)]
-    rest = module.matmul(x[stops[-1] :], y[0]) * 0
+    rest = zeros_of(module.matmul(x[stops[-1] :], y[0]))
     return _as(module.concatenate([*parts, rest]), result)
 
 
@@ -223,8 +227,14 @@ def grouped_scaled_product(
     groups = [slice(begin, end) for begin, end in zip([0, *stops], stops, strict=False)]
     parts = [scaled_product(a[i], b[g], scale_a[i], scale_b[g], result) for g, i in enumerate(groups)]
     rest = slice(stops[-1], None)
-    parts.append(scaled_product(a[rest], b[0], scale_a[rest], scale_b[0], result) * 0)
+    parts.append(zeros_of(scaled_product(a[rest], b[0], scale_a[rest], scale_b[0], result)))
     return _module(a).concatenate(parts)
+
+
+def zeros_of(x: Tensor) -> Tensor:
+    """Zeros in place of an array's elements, whatever these are; PyTorch's have gradients of 0."""
+    module = _module(x)
+    return module.where(module.zeros_like(x, dtype=bool), x, module.zeros_like(x))
 
 
 class _Clamped:

@@ -29,7 +29,7 @@ from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of, numpy_dtype
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library
 from lego_mlir.runtime.calls import BuiltCalls
-from lego_mlir.runtime.paged_attention_calls import PROCESSORS, TYPES, require_few
+from lego_mlir.runtime.paged_attention_calls import PROCESSORS, TYPES, facts_of, new_zeros, require_few
 from lego_mlir.runtime.plans import Plan
 from lego_mlir.runtime.products.problem import place_of
 from lego_mlir.runtime.products.steps import ProductStep, StepsPlan
@@ -57,14 +57,14 @@ def attention_latent(
     given = q, cache, table, lengths
     form = _form(given, scale)
     if 0 in q.shape or 0 in cache.shape or 0 in table.shape:
-        return q[..., :LATENT] * 0
+        return new_zeros(q, (*q.shape[:-1], LATENT))
     if not check and is_computed_by_its_library("attention_latent", *given):
-        return host_reference.latent_attention(q, wide_cache(cache), table, lengths, form)
+        return host_reference.latent_attention(q, _parts(cache, form), table, lengths, form)
     require_few("attention_latent", table, TOKENS)
     views = [q.reshape(len(q), form.rows, WIDTH), *_parts(cache, form), table, lengths]
     if check:
         return _checked(form, views).reshape(*q.shape[:-1], LATENT)
-    key = key_of(views), form
+    key = key_of(views), q.shape, form
     plan = _plans.get(key)
     if plan is None:
         if len(_plans) >= _KEPT:
@@ -76,14 +76,7 @@ def attention_latent(
 
 def _form(given: Sequence[Tensor], scale: float | None) -> LatentForm:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
-    facts = []
-    for name, array in zip(("q", "cache", "table", "lengths"), given, strict=True):
-        library = library_of(array)
-        if library is None or library.name == "jax":
-            raise UsageError(
-                f"attention_latent: {name} is an array of NumPy, PyTorch or CuPy, got {type(array).__name__}"
-            )
-        facts.append(library.facts(array))
+    facts = facts_of("attention_latent", dict(zip(("q", "cache", "table", "lengths"), given, strict=True)))
     of_q, of_cache, of_table, of_lengths = (fact.shape for fact in facts)
     types = [fact.dtype for fact in facts]
     narrow = types[1] == "uint8"
@@ -122,18 +115,6 @@ def _viewed(array: Tensor, dtype: str) -> Tensor:
     return array.view(numpy_dtype(dtype))
 
 
-def wide_cache(cache: Tensor) -> Tensor:
-    """A cache of records as numbers of 32 bits; another one as it is."""
-    if cache.shape[-1] != RECORD:
-        return cache
-    import numpy
-
-    latents, scales, rotary = (numpy.asarray(x.float() if hasattr(x, "float") else x, numpy.float32)
-                               for x in _parts(cache, LatentForm(1, cache=f8e4m3fn)))  # fmt: skip
-    found = numpy.concatenate([latents * numpy.repeat(scales, SCALED, -1), rotary], -1)
-    return found if isinstance(cache, numpy.ndarray) else cache.new_tensor(found, dtype=rotary.dtype)
-
-
 @lru_cache(_KEPT)
 def _calls_of(form: LatentForm) -> tuple[BuiltCalls, BuiltCalls]:
     from lego_mlir.kernels import latent_attention
@@ -149,7 +130,7 @@ def _checked(form: LatentForm, views: Sequence[Tensor]) -> Tensor:
     import numpy
 
     batch, (parts, _) = len(views[0]), parts_of_rows(form, len(views[0]), PROCESSORS)
-    o = numpy.zeros((batch, form.rows, LATENT), views[0].dtype)
+    o = new_zeros(views[0], (batch, form.rows, LATENT))
     rows = (parts, -(-form.rows // TOKENS), TOKENS)
     partial, sums = (numpy.zeros(shape, numpy.float32) for shape in ((*rows, LATENT), rows))
     spans = numpy.zeros((batch, 2), numpy.int32)

@@ -10,7 +10,7 @@ for each stream, as that of products is; a captured call has its own.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Final
@@ -19,9 +19,9 @@ from lego_mlir.aliases import Given, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import PAGED_ROWS, PagedForm, blocks_of_heads
 from lego_mlir.runtime import binding, host_reference
-from lego_mlir.runtime.arrays import ArrayFacts, key_of, library_of
-from lego_mlir.runtime.attention_calls import is_computed_by_its_library, without_keys
-from lego_mlir.runtime.attention_plans import by_strides, has_strides
+from lego_mlir.runtime.arrays import ArrayFacts, dense_strides, key_of, library_of
+from lego_mlir.runtime.attention_calls import is_computed_by_its_library
+from lego_mlir.runtime.attention_plans import by_strides, has_strides, records
 from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.plans import Plan
 from lego_mlir.runtime.products.operands import read
@@ -32,7 +32,7 @@ from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn, f16
 _KEPT: Final = 256
 SCRATCH: Final = ("partial", "sums", "counters")
 """The kernel's last arguments."""
-SCALES: Final = ("the scale of keys", "the scale of values")
+NAMES: Final = ("q", "keys", "values", "table", "lengths", "the scale of keys", "the scale of values")
 F8: Final = "float8_e4m3fn"
 TYPES: Final = {"float16": f16, "bfloat16": bf16}
 MOST_POSITIONS: Final = 2**31 - 1
@@ -65,14 +65,14 @@ def attention_paged(
     Keys and values of float8_e4m3fn are multiplied by `scales`, two arrays of float32 [heads / group], or [1] for all
     heads; those of keys are positive. Raises UsageError for other shapes, types and strides.
     """
-    given = (q, keys, values, table, lengths, *(scales or ()))
+    given = (q, keys, values, table, lengths, *(() if scales is None else scales))
     key = key_of(given), scale, check
     plan = _plans.get(key)
-    if plan is not None:
+    if plan is not None and not records(given):
         return plan(given, None)
     form = _form(given, scale)
     if 0 in q.shape or 0 in keys.shape or 0 in table.shape:
-        return without_keys(q, q, q)
+        return new_zeros(q, q.shape)
     if not check and is_computed_by_its_library("attention_paged", *given):
         return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
     _require_strides(keys, values)
@@ -90,14 +90,7 @@ def attention_paged(
 
 def _form(given: Sequence[Tensor], scale: float | None) -> PagedForm:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
-    facts: list[ArrayFacts] = []
-    for name, array in zip(("q", "keys", "values", "table", "lengths", *SCALES), given, strict=False):
-        library = library_of(array)
-        if library is None or library.name == "jax":
-            raise UsageError(
-                f"attention_paged: {name} is an array of NumPy, PyTorch or CuPy, got {type(array).__name__}"
-            )
-        facts.append(library.facts(array))
+    facts = facts_of("attention_paged", dict(zip(NAMES, given, strict=False)))
     of_q, of_k, of_v, of_table, of_lengths, *of_scales = (fact.shape for fact in facts)
     types = [fact.dtype for fact in facts]
     narrow = types[1] == F8
@@ -121,6 +114,26 @@ def _form(given: Sequence[Tensor], scale: float | None) -> PagedForm:
     queries = of_q[1] if len(of_q) == 4 else 1
     group, page = of_q[-2] // max(of_k[2], 1), max(of_k[1], 1)
     return PagedForm(of_q[-1], TYPES[types[0]], group, max(queries, 1), page, scale, f8e4m3fn if narrow else None)
+
+
+def facts_of(called: str, given: Mapping[str, Tensor]) -> list[ArrayFacts]:
+    """Arrays by their names. Raises UsageError for those of several libraries, and where gradients are recorded."""
+    facts: list[ArrayFacts] = []
+    for name, array in given.items():
+        library = library_of(array)
+        if library is None or library.results is None or library.name == "jax":
+            raise UsageError(f"{called}: {name} is an array of NumPy, PyTorch or CuPy, got {type(array).__name__}")
+        facts.append(library.facts(array))
+        if facts[-1].library != facts[0].library:
+            raise UsageError(
+                f"{called}: q is an array of {facts[0].library}, and {name} of {facts[-1].library}; convert one of them"
+            )
+    if records([*given.values()]):
+        raise UsageError(
+            f"{called}: there are no gradients; call it under torch.no_grad(), or pass tensor.detach() for tensors "
+            "that require one"
+        )
+    return facts
 
 
 def _require_strides(keys: Tensor, values: Tensor) -> None:
@@ -163,12 +176,22 @@ def _checked(form: PagedForm, given: Sequence[Tensor]) -> Tensor:
     views = _views(given)
     (batch, heads, queries, features), shared = views[0].shape, views[1].shape[1]
     tiles, blocks = -(-queries * form.group // PAGED_ROWS), blocks_of_heads(form, batch, shared, PROCESSORS)
-    o = numpy.zeros((batch, queries, heads, features), given[0].dtype)
+    o = new_zeros(given[0], (batch, queries, heads, features))
     rows = (blocks, shared * tiles, form.rows)
     scratch = [numpy.zeros(shape, numpy.float32) for shape in ((*rows, features), rows)]
     counters = numpy.zeros((batch, shared * tiles), numpy.int32)
     _calls_of(form).call([*views, o.swapaxes(1, 2), *scratch, counters], {}, None, check=True)
     return o.reshape(given[0].shape)
+
+
+def new_zeros(q: Tensor, shape: Sequence[int]) -> Tensor:
+    """An array of the library and the type of q, in this shape."""
+    library = library_of(q)
+    assert library is not None and library.results is not None
+    facts = library.facts(q)
+    found = library.results(facts.dtype, shape, dense_strides(shape), facts.device)()
+    found[...] = 0
+    return found
 
 
 def _bound(form: PagedForm, given: Sequence[Given]) -> Plan:

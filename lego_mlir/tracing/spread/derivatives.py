@@ -28,7 +28,7 @@ from lego_mlir.tracing.trace.operators import OPERATORS
 from lego_mlir.tracing.trace.trace import Compute, Convert, Statement, Value, operands_of, statements_in
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.words import functions as f
-from lego_mlir.tracing.words.scalar import Scalar, convert
+from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
 
 Rule = Callable[..., Sequence[Operand]]
 """The derivatives of a result by its operands, of the result and these."""
@@ -114,9 +114,8 @@ class _Slopes:
         self.tracer, self.known = tracer, known
 
     def of(self, value: Scalar) -> Scalar:
-        """The derivative of a value, as data of its type."""
-        found = self.known.get(value.entry.number, 0.0)
-        return found if isinstance(found, Scalar) else value.dtype(found)
+        """The derivative of a value, as data of its type and width."""
+        return Scalar(as_value(self.known.get(value.entry.number, 0.0), value.dtype, value.width))
 
     def visit(self, statement: Statement) -> None:
         """The derivative of what a statement gives, where it depends on the argument."""

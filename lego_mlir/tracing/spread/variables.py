@@ -87,10 +87,15 @@ class PackedVariable(SpreadVariable):
 
 
 def _distinct(tile: Spread) -> tuple[list[PackedNumbers], list[int | None]]:
-    """The numbers of a tile, each once, and the place of each register's number among them."""
-    each = {id(v): (k, v) for k, v in enumerate({id(v): v for v in tile.registers if v is not None}.values())}
-    order = [None if v is None else each[id(v)][0] for v in tile.registers]
-    return [cast(PackedNumbers, v) for _, v in each.values()], order
+    """The number of each element that a thread has, and the place of each register's among them."""
+    each: list[PackedNumbers] = []
+
+    def place(register: int) -> int:
+        each.append(cast(PackedNumbers, tile.registers[register]))
+        return len(each) - 1
+
+    order = once_each(tile.layout, place)
+    return each, order
 
 
 def _together(each: Sequence[PackedNumbers]) -> PackedNumbers:

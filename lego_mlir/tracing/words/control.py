@@ -413,7 +413,10 @@ def register(
     if initial is None:
         raise tracer.error("lego.register needs an initial value: write lego.register(lego.f32, 0.0)")
     if dtype.is_packed:
-        return PackedCell(cast(PackedNumbers, convert(initial, dtype)))
+        numbers = cast(PackedNumbers, convert(initial, dtype))
+        if width is not None and numbers.width is None:
+            numbers = PackedNumbers(dtype, numbers.codes * width, width)
+        return PackedCell(numbers)
     if width is None and isinstance(initial, Scalar):
         width = initial.width
     first = as_value(initial, dtype, width)

@@ -10,7 +10,7 @@ other places are moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import brief
 from lego_mlir.tracing.trace.dtypes import DType, u32
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.words.control import Cell
 
 
+WORD: Final = 32
+"""Bits of a register."""
+
+
 class PackedCell(Uncompared):
     """A mutable number of a packed type, or a vector of `width` of them: `lego.register` of packed numbers."""
 
@@ -33,6 +37,10 @@ class PackedCell(Uncompared):
         from lego_mlir.tracing.words.control import register
 
         words, self._places = _divided(first.codes)
+        if len({*self._places}) < len(self._places):  # of a number that is there several times
+            bits = first.dtype.bits
+            self._places = [(k // (WORD // bits), k % (WORD // bits) * bits) for k in range(len(first.codes))]
+            words = self._moved(first.codes, first.dtype)
         self._words: list[Cell] = [register(u32, word) for word in words]
         self.dtype, self.width = first.dtype, first.width
 
@@ -59,17 +67,19 @@ class PackedCell(Uncompared):
                 f".to(lego.{self.dtype})"
             )
         words, places = _divided(given.codes)
-        for cell, word in zip(self._words, words if places == self._places else self._moved(given.codes), strict=True):
+        for cell, word in zip(
+            self._words, words if places == self._places else self._moved(given.codes, self.dtype), strict=True
+        ):
             cell.set(word)
 
-    def _moved(self, codes: Sequence[Code]) -> list[Scalar]:
+    def _moved(self, codes: Sequence[Code], dtype: DType) -> list[Scalar]:
         """The words of this variable with these codes at its places."""
         words: dict[int, Scalar] = {}
         for (word, start), (k, shift) in zip(codes, self._places, strict=True):
-            code = (word >> start if start else word) & ((1 << self.dtype.bits) - 1)
+            code = (word >> start if start else word) & ((1 << dtype.bits) - 1)
             code = code << shift if shift else code
             words[k] = words[k] | code if k in words else code
-        return [words[k] for k in range(len(self._words))]
+        return [words[k] for k in range(len(words))]
 
     def __repr__(self) -> str:
         return f"<variable of {len(self._places)} {self.dtype}, packed>"

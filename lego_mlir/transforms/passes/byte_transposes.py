@@ -53,6 +53,8 @@ def _taken(operation: Op) -> tuple[list[Value], int] | None:
     sources = [x.owner for x in operation.operands]
     if any(not isinstance(s, ir.Operation | ir.OpView) or s.operation.name != "vector.extract" for s in sources):
         return None
+    if any(len(s.operands) > 1 for s in sources):  # at a place that is known when it runs
+        return None
     places = {str(s.attributes["static_position"]) for s in sources}
     words = [s.operands[0] for s in sources]
     if len(places) > 1 or len({hash(w) for w in words}) < BYTES or any(w.type != type_ for w in words):

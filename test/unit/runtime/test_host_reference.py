@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from ml_dtypes import float8_e4m3fn
 
 import lego_mlir as lego
 from lego_mlir import Row, f32
@@ -102,3 +103,16 @@ def lego_form(**options):
     from lego_mlir.kernels.attention_forms import AttentionForm
 
     return AttentionForm(64, **options)
+
+
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_what_has_no_keys_or_no_group_is_zero_whatever_it_holds():
+    q = np.full((3, 2, 64), np.inf, np.float16)
+    found = lego.attention_varlen(q, q[:1], q[:1], np.array([0, 2], np.int32), np.zeros(2, np.int32))
+    assert not found.any()
+    a, b = np.full((3, 64), np.nan, np.float16), np.ones((1, 64, 8), np.float16)
+    assert not lego.grouped_matmul(a, b, np.zeros(1, np.int32)).any()
+    narrow = q.astype(float8_e4m3fn)
+    assert not lego.attention(
+        narrow.swapaxes(0, 1), *[narrow[:0].swapaxes(0, 1)] * 2, scales=np.ones((3, 1), np.float32)
+    ).any()

@@ -61,9 +61,9 @@ def test_records_of_8_bits(check):
     np.testing.assert_allclose(found.astype(float), expected(q, wide, *rest), atol=3e-2)
 
 
-@pytest.mark.parametrize("records", [False, True])
+@pytest.mark.parametrize(("records", "check"), [(False, False), (True, False), (False, True)])
 @pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
-def test_tensors(records):
+def test_tensors(records, check):
     torch = pytest.importorskip("torch")
     q, cache, table, lengths = given(dtype=BF16)
     tensors = [torch.from_numpy(x.view(np.int16)).view(torch.bfloat16) for x in (q, cache)]
@@ -71,15 +71,29 @@ def test_tensors(records):
         tensors[1] = torch.zeros((PAGES, TOKENS, 656), dtype=torch.uint8)
         tensors[1][..., 528:] = torch.from_numpy(cache[..., LATENT:].copy().view(np.uint8))
         cache[..., :LATENT] = 0
-    found = lego_mlir.attention_latent(*tensors, torch.from_numpy(table), torch.from_numpy(lengths))
+    found = lego_mlir.attention_latent(*tensors, torch.from_numpy(table), torch.from_numpy(lengths), check=check)
     assert found.dtype == torch.bfloat16
     np.testing.assert_allclose(found.float().numpy(), expected(q, cache, table, lengths), atol=3e-2)
+
+
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_no_tokens_of_queries_that_are_no_numbers():
+    q, *cache, lengths = given()
+    assert not lego_mlir.attention_latent(q * np.float16(np.nan), *cache, lengths * 0).any()
+
+
+def test_gradients_are_refused():
+    torch = pytest.importorskip("torch")
+    q, *rest = map(torch.from_numpy, given())
+    with pytest.raises(UsageError, match=r"attention_latent: there are no gradients; .*, or pass tensor\.detach\(\)"):
+        lego_mlir.attention_latent(q.requires_grad_(), *rest)
 
 
 @pytest.mark.parametrize("empty", ["pages", "table"])
 def test_no_pages(empty):
     q, cache, table, lengths = given()
     cache, table = (cache[:0], table) if empty == "pages" else (cache, table[:, :0])
+    q[0, 0] = np.nan
     found = lego_mlir.attention_latent(q, cache, table, lengths * 0)
     assert found.shape == (2, 16, LATENT) and not found.any()
 
@@ -110,8 +124,10 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
         on_device[-1][...] = lengths
         found = lego_mlir.attention_latent(*on_device)
         np.testing.assert_allclose(np.asarray(found), expected(*arrays[:3], lengths), atol=4e-3)
+    found = lego_mlir.attention_latent(own(arrays[0][:, None]), *on_device[1:])
+    assert found.shape == (2, 1, 16, LATENT)
     launches = [launch[:2] for launch in machine.launches]
-    assert [name for name, _ in launches[:2]] == ["latent_attention", "latent_parts"] and launches[:2] == launches[2:]
+    assert [name for name, _ in launches[:2]] == ["latent_attention", "latent_parts"] and launches == 3 * launches[:2]
     driver.driver.cache_clear()
 
 

@@ -77,7 +77,30 @@ def test_a_sum_of_lengths_is_a_number_of_32_bits():
 def test_no_pages(empty):
     q, keys, values, table, lengths = given()
     keys, table = (keys[:0], table) if empty == "pages" else (keys, table[:, :0])
+    q[0, 0] = np.nan
     assert not lego_mlir.attention_paged(q, keys, values[: len(keys)], table, lengths * 0).any()
+
+
+def test_tensors_are_checked():
+    torch = pytest.importorskip("torch")
+    arrays = given()
+    found = lego_mlir.attention_paged(*map(torch.from_numpy, arrays), scale=0.25, check=True)
+    assert found.dtype == torch.float16
+    np.testing.assert_allclose(found, expected(*arrays, 0.25), atol=4e-3)
+
+
+def test_gradients_are_refused():
+    torch = pytest.importorskip("torch")
+    q, *rest = map(torch.from_numpy, given())
+    with pytest.raises(UsageError, match=r"attention_paged: there are no gradients; .*, or pass tensor\.detach\(\)"):
+        lego_mlir.attention_paged(q.requires_grad_(), *rest)
+
+
+def test_arrays_of_two_libraries_are_refused(monkeypatch):
+    OwnLibrary(monkeypatch)
+    q, *rest = given()
+    with pytest.raises(UsageError, match="q is an array of numpy, and keys of own; convert one of them"):
+        lego_mlir.attention_paged(q, own(rest[0]), *rest[1:])
 
 
 @pytest.mark.parametrize("check", [True, False])

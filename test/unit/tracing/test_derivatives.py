@@ -92,6 +92,21 @@ def test_a_number_of_a_thread():
     np.testing.assert_array_equal(y.reshape(2, 32), [x * x, 2 * x])
 
 
+@pytest.mark.parametrize(("function", "slopes_of_x"), [
+    (lambda v: v, [1, 1, 1, 1]), (lambda v: v + 1.0, [1, 1, 1, 1]), (lambda v: lego.maximum(v, 1.0), [0, 1, 1, 0]),
+])  # fmt: skip
+def test_a_derivative_of_a_vector_is_one(function, slopes_of_x):
+    @lego.kernel(grid=1, block=1)
+    def slopes(x: lego.Tensor(f32, Row(4)), y: lego.Tensor(f32, Row(4))):
+        _, slope = lego.value_and_derivative(function, x.load(0, width=4))
+        for k in range(4):
+            y[k] = slope[k]
+
+    x, y = np.array([0.5, 1.5, 2.5, -1.0], np.float32), np.zeros(4, np.float32)
+    assert run_kernel(slopes, {"x": x, "y": y}, {}).clean
+    np.testing.assert_array_equal(y, slopes_of_x)
+
+
 @pytest.mark.parametrize(("function", "words"), [
     (lambda x: x.sum(axis=1)[:, None] + x, "depends on its argument by .*, which has no derivative here"),
     (lambda x: x > 0.0, "gives a value like its argument"),

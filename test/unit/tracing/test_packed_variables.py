@@ -114,6 +114,31 @@ def test_a_tile_is_loaded_a_step_ahead(dtype, opened):
         np.testing.assert_array_equal(z, packed(each[:, -1].T.astype(HOST[dtype]).view(np.uint8), dtype.bits))
 
 
+@TYPES
+def test_variables_that_begin_with_one_number_have_a_place_for_each(dtype):
+    layout = f2.Blocked((1, 8), (32, 1), (1, 1), (1, 0)).layout((32, 8))
+
+    @lego.kernel(grid=1, block=32)
+    def begun(w: lego.Tensor(dtype, Row(32, 8)), z: lego.Tensor(dtype, Row(2, 32, 8)), y: lego.Tensor(f32, Row(32, 8))):
+        t = lego.thread_id[0]
+        one, of_tile = w[t, 0], lego.register(lego.full(f32, layout, 1.0).to(dtype))
+        vectors = lego.register(lego.vector(*[one] * 8)), lego.register(dtype, one, width=8)
+        with lego.when(t % 2 == 0):
+            for vector in vectors:
+                vector.set(w.load(31 - t, 0, width=8))
+        of_tile.set(lego.load(w, layout))
+        for k, vector in enumerate(vectors):
+            z.store(vector.get(), k, t, 0)
+        of_tile.to(f32).store(y)
+
+    held, values = drawn(dtype, (32, 8))
+    z, y = found_by_all(begun, [held], [((2, *held.shape), np.uint8), ((32, 8), np.float32)], 32)
+    even = np.arange(32)[:, None] % 2 == 0
+    wanted = np.where(even, values[::-1], values[:, :1]).astype(HOST[dtype]).view(np.uint8)
+    np.testing.assert_array_equal(z, [packed(wanted, dtype.bits)] * 2)
+    np.testing.assert_array_equal(y, values)
+
+
 def test_other_values_are_refused():
     @lego.kernel(grid=1, block=32)
     def wrong(w: lego.Tensor(u4, Row(32, 8)), y: lego.Tensor(f32, Row(32, 8))):

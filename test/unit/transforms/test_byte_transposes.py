@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f8e4m3fn, i8
+from lego_mlir import Row, bindings, f8e4m3fn, i8
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.toolchain import compile_kernel
+from lego_mlir.transforms.passes.byte_transposes import LowerByteTransposes
 
 THREADS = 32
 
@@ -37,3 +38,17 @@ def test_words_are_shuffled_in_pairs(dtype, order, shuffles):
     given = {name: x.reshape(-1).view(dtype.numpy) for name, x in (("a", a), ("b", b))}
     assert PtxRun(target="sm_90")(kernel, given, {}).clean
     np.testing.assert_array_equal(b, a.transpose(2, 1, 0)[list(order)])
+
+
+def test_a_place_that_is_known_when_it_runs_is_left():
+    words = ["%a", "%b", "%c", "%d"]
+    taken = "\n".join(f"%{n} = vector.extract {w}[%i] : i8 from vector<4xi8>" for n, w in enumerate(words))
+    ir = bindings.load().ir
+    with bindings.context():
+        module = ir.Module.parse(f"""func.func @f({", ".join(f"{w}: vector<4xi8>" for w in words)}, %i: index)
+            -> vector<4xi8> {{ {taken}
+            %r = vector.from_elements %0, %1, %2, %3 : vector<4xi8>
+            return %r : vector<4xi8> }}""")
+        before = str(module)
+        LowerByteTransposes().run_on(module.body.operations[0])
+    assert str(module) == before
