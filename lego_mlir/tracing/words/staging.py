@@ -138,7 +138,7 @@ def _chunks(
 
 def _shares(
     tracer: Tracer, tiled: View, at: Sequence[IndexLike], tile: View
-) -> tuple[int, list[tuple[tuple[Any, Any], AbstractContextManager[Any]]]]:
+) -> tuple[int, list[tuple[tuple[IndexLike, IndexLike], AbstractContextManager[object]]]]:
     """The width of the accesses, and a thread's places in a shared tile, each with the branch of those that have it.
 
     It is the widest at which the threads share the tile evenly, or else the widest.
@@ -161,7 +161,7 @@ def _shares(
     return width, [*((place, nullcontext()) for place in before), (last, when(numbers[-1] < count))]
 
 
-def _chunk(chunks: Layout, number: Any, width: int) -> tuple[Any, Any]:
+def _chunk(chunks: Layout, number: IndexLike, width: int) -> tuple[IndexLike, IndexLike]:
     """The row and column at which the chunk of this number begins."""
     row, chunk = chunks.inv(number)
     return row, chunk * width
