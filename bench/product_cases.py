@@ -202,4 +202,9 @@ KINDS = [
     *(of_types(size, "NT", *F8) for size in (
         (64, 5120, 5120), (144, 4096, 14336), (200, 5120, 5120), (300, 6144, 4096), *square(1552, 3344))),
 ]  # fmt: skip
+THREE_GROUPS = [
+    *(of_types(size, "NT", "bf16") for size in ((129, 3584, 3584), (129, 10240, 8192), (144, 6144, 4096))),
+    *(of_types(size, layouts, "f16") for size in square(5928) for layouts in ("NN", "NT")),
+]  # fmt: skip
+"""Rows that one tile of three groups covers, and a square."""
 CANDIDATES = drawn(100, "candidates")

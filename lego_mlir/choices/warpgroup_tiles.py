@@ -28,8 +28,9 @@ from typing import Final
 from lego_mlir.aliases import Json
 from lego_mlir.choices.product_counts import ProductSize, reached_by
 from lego_mlir.choices.product_device import H200, ProductDevice
-from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, Knob, ProductTile, exchanged, warpgroup_tile
+from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, WARPGROUP, Knob, ProductTile, exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
+from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
 
@@ -254,7 +255,7 @@ def with_more_buffers(tile: ProductTile) -> ProductTile:
 
     Steps of 8-bit types take as long as others, and K has half as many: the stores of a tile take twice the share.
     """
-    stages = ring_of(tile.m, tile.n, "NT").fitting(MORE_BUFFERS)
+    stages = ring_of(tile, tile.m, tile.n, "NT").fitting(MORE_BUFFERS)
     if tile.n <= STEP * BUFFERS or stages < LEAST_ROOMY:
         return tile
     return replace(tile, stages=min(tile.stages, stages), buffers=MORE_BUFFERS)
@@ -486,12 +487,13 @@ def ringed(wanted: Wanted, tile: ProductTile, most: int = MOST_STAGES) -> Produc
     if tile.transposed:
         height, width, layouts = width, height, exchanged(layouts)
     steps = -(-wanted.k // (STEP * tile.parts * tile.splits))
-    return replace(tile, stages=max(LEAST_STAGES, min(ring_of(height, width, layouts).roomy, most, steps)))
+    return replace(tile, stages=max(LEAST_STAGES, min(ring_of(tile, height, width, layouts).roomy, most, steps)))
 
 
-def ring_of(height: int, width: int, layouts: str) -> StageRing:
-    """The ring of a tile's stages, and the buffers of its consumers, of 128 bytes a row or less."""
-    return StageRing((height + columns_of(width, layouts)) * STEP * BYTES, min(height // STEP, 2) * OUT_BUFFER)
+def ring_of(tile: ProductTile, height: int, width: int, layouts: str) -> StageRing:
+    """The ring of a tile's stages of so many rows and columns, and the buffers of its consumers."""
+    groups = tile.threads // (WARP * WARPGROUP)
+    return StageRing((height + columns_of(width, layouts)) * STEP * BYTES, groups * OUT_BUFFER)
 
 
 def columns_of(width: int, layouts: str) -> int:

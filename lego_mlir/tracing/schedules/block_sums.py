@@ -22,6 +22,7 @@ from lego_mlir.engine.operand_places import MMA_SYNC, WGMMA
 from lego_mlir.errors import ScheduleError
 from lego_mlir.expr.index import Index
 from lego_mlir.expr.ranges import Range
+from lego_mlir.f2.boxed import padded
 from lego_mlir.f2.encodings import MmaSync
 from lego_mlir.f2.linear import LinearLayout
 from lego_mlir.hardware.limits import WARP
@@ -43,8 +44,9 @@ ROWS = 16  # of a product for each warp: wgmma has 64 for each group. PTX ISA, w
 class Warpgroups:
     """Give the accumulators of a block the layout of `wgmma`. Raises ScheduleError for parts that do not tile.
 
-    If `transposed`, the block multiplies B' A': the rows of the unit, 64 for each 4 warps, are columns of the result,
-    whose rows are then any multiple of 8.
+    Each group of 4 warps has a multiple of 64 rows, or 64 where the number of groups is no power of two. If
+    `transposed`, the block multiplies B' A': the rows of the unit are columns of the result, whose rows are then any
+    multiple of 8.
     """
 
     transposed: bool = False
@@ -172,15 +174,18 @@ class _Unified(Replay):
                 f"the warps' parts of {m} x {n} do not tile a rectangle once: they begin at {sorted(places)}",
             )
         side, of_unit = extent[self.transposed], "columns" if self.transposed else "rows"
+        whole, several = ROWS * len(places), len(places) & (len(places) - 1) == 0
         if not self.groups:
             self._require_powers(statement, (extent[0] // m, extent[1] // n))
-        elif side % (ROWS * len(places)) and (self.transposed or not _divides_columns(extent, len(places))):
+        elif (side % whole or (side > whole and not several)) and (
+            self.transposed or not _divides_columns(extent, len(places))
+        ):
             of_columns = f", or a multiple of {WARPGROUP * ROWS} rows and a power of two of columns"
             more = "" if self.transposed else of_columns
             raise refused(
                 statement.source,
                 f"a product of {extent[0]} x {extent[1]} by {len(places)} warps: wgmma has {WARPGROUP * ROWS} "
-                f"{of_unit} for each {WARPGROUP} warps; use a multiple of {ROWS * len(places)} {of_unit}, fewer "
+                f"{of_unit} for each {WARPGROUP} warps; use {'a multiple of ' * several}{whole} {of_unit}, fewer "
                 f"warps{more}",
             )
         return _Division(places, extent, (extent[0] // m, extent[1] // n))
@@ -195,12 +200,10 @@ class _Unified(Replay):
 
     def _layout(self, sums: tuple[Register, ...]) -> LinearLayout:
         divided = self.divided[sums]
-        if self.transposed:
-            return MmaSync((self.warps, 1)).layout(divided.extent[::-1])
-        if self.groups and divided.extent[0] % (ROWS * self.warps):
+        if self.groups and not self.transposed and divided.extent[0] % (ROWS * self.warps):
             return group_columns(*divided.extent, self.warps)
-        warps = (self.warps, 1) if self.groups else divided.warps
-        return MmaSync(warps).layout(divided.extent)
+        warps = (*padded((self.warps,)), 1) if self.groups else divided.warps
+        return MmaSync(warps).layout(divided.extent[::-1] if self.transposed else divided.extent)
 
     def _registers(self, sums: tuple[Register, ...]) -> tuple[Register, ...]:
         return tuple(cell.register for cell in self.variables[sums].registers if cell is not None)

@@ -97,12 +97,12 @@ class Shares:
 def shares(layout: LinearLayout, line: int) -> Shares:
     """How the groups divide a part of a line, or of several next to each other; one group where they hold no shares."""
     (rows, columns), warps = shape_of_box(layout), [tuple(basis) for basis in layout.bases["warp"]]
-    groups = 1 << max(0, len(warps) - 2)
     own = [ROWS // WARPGROUP << k for k in range(len(warps))]
-    if len(warps) > 1 and warps == [(n, 0) for n in own] and rows % (ROWS * groups) == 0:
-        return Shares(groups, ROWS, line)
-    if len(warps) > 1 and warps == [(0, n) for n in own] and columns % (ROWS * groups) == 0 and line == ROWS:
-        return Shares(groups, min(ROWS, rows), line, across=True)
+    down, across = (min(1 << max(0, len(warps) - 2), n // ROWS) or 1 for n in (rows, columns))  # a box has fewer groups
+    if len(warps) > 1 and warps == [(n, 0) for n in own] and rows % (ROWS * down) == 0:
+        return Shares(down, ROWS, line)
+    if len(warps) > 1 and warps == [(0, n) for n in own] and columns % (ROWS * across) == 0 and line == ROWS:
+        return Shares(across, min(ROWS, rows), line, across=True)
     return Shares(1, rows, line)
 
 

@@ -7,22 +7,25 @@
 
 The copy runs along the axis in which the shared tile is contiguous, with the widest access that is proved for both
 sides. Where a tile reaches past the end of the matrix, zeros are filled in, or elements are not stored. Thread t copies
-the chunks t, t + threads, ...; a layout maps the number of a chunk to its index.
+the chunks t, t + threads, ...; a layout maps the number of a chunk to its index. Where the threads do not divide the
+chunks, the last one is in a branch that some threads do not take.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final
 
 import sympy
 
 from lego_mlir.aliases import IndexLike
-from lego_mlir.errors import LayoutError, LegoError
+from lego_mlir.errors import LayoutError
 from lego_mlir.expr.index import Index, as_expr, cdiv, maximum
+from lego_mlir.expr.nodes import Lt
 from lego_mlir.expr.ranges import Range
 from lego_mlir.layout import Row
+from lego_mlir.layout.base import Layout
 from lego_mlir.tracing.trace.marks import Rectangle, StagedTile, StoredTile
 from lego_mlir.tracing.trace.shared_lines import RUN, lines_of
 from lego_mlir.tracing.trace.tracer import Tracer, current
@@ -39,7 +42,7 @@ def stage(source: View, at: Sequence[Any], target: View, tiles: Sequence[int] = 
     """Copy tile `at` of `source`, in tiles of the shape of `target`, with all threads of the block.
 
     The tiles cover each axis, and number at least `tiles`; elements past the end are zeros. A barrier must follow
-    before the tile is read. Raises LayoutError where the threads do not divide the tile.
+    before the tile is read. Raises LayoutError for a target that is not a shared tile with contiguous segments.
     """
     tracer = current("lego.stage")
     lines = lines_of(target.layout)
@@ -65,8 +68,7 @@ def store_tile(
     each tile, contiguous along a row, and its `VectorPlace` in the target, from which it loads what it needs beside;
     the result is converted to the target's type. It may not store. A barrier must precede, after what fills the tiles.
     Elements past the end of the target are not stored. Schedules may make it a tile copy (`copied_out`). Raises
-    LayoutError where the threads do not divide the tile, or where it is not a shared tile of two dimensions, without
-    `by` of the target's type.
+    LayoutError where it is not a shared tile of two dimensions, without `by` of the target's type.
     """
     tracer, tiles = current("lego.store_tile"), [source] if isinstance(source, View) else list(source)
     shape = tiles[0].dims() if tiles else ()
@@ -87,9 +89,10 @@ def store_tile(
     tiled = target.tile_by([cdiv(n, t) for n, t in zip(target.dims(), shape, strict=True)], shape)
     widest = max(tiles, key=lambda t: t.dtype.bytes)
     first = [i * n for i, n in zip(at, shape, strict=True)]
-    for width, places in _shared_evenly(tiled, at, widest):
-        with stored_tile(tiles, target, first, by):
-            for place in places:
+    width, shares = _shares(tracer, tiled, at, widest)
+    with stored_tile(tiles, target, first, by):
+        for place, taken in shares:
+            with taken:
                 if by is None:
                     tiled.store(tiles[0].load(*place, width=width), *at, *place)
                     continue
@@ -97,8 +100,6 @@ def store_tile(
                     values = (tile.load(*place, width=width) for tile in tiles)
                     found = by(*values, VectorPlace(first[0] + place[0], first[1] + place[1], width))
                     tiled.store(elements(found, target.dtype, width), *at, *place)
-        return
-    raise _uneven(tracer, "lego.store_tile", tiles[0])
 
 
 def stored_tile(
@@ -129,31 +130,41 @@ def _chunks(
         ],
         shape,
     )
-    for width, places in _shared_evenly(tiled, at, target):
-        for place in places:
+    width, shares = _shares(tracer, tiled, at, target)
+    for place, taken in shares:
+        with taken:
             target.store(tiled.load(*at, *place, width=width), *place)
-        return
-    raise _uneven(tracer, "lego.stage", target)
 
 
-def _shared_evenly(tiled: View, at: Sequence[IndexLike], tile: View) -> Iterator[tuple[int, list[tuple[Any, Any]]]]:
-    """The widths, widest first, at which threads share a shared tile evenly, and a thread's places in it."""
-    shape = tile.dims()
+def _shares(
+    tracer: Tracer, tiled: View, at: Sequence[IndexLike], tile: View
+) -> tuple[int, list[tuple[tuple[IndexLike, IndexLike], AbstractContextManager[object]]]]:
+    """The width of the accesses, and a thread's places in a shared tile, each with the branch of those that have it.
+
+    It is the widest at which the threads share the tile evenly, or else the widest.
+    """
+    (rows, columns), threads, thread = tile.dims(), block_threads(), thread_number()
     for width in _widths(tile):
-        places = thread_chunks(shape, width, block_threads(), thread_number())
+        places = thread_chunks((rows, columns), width, threads, thread)
         if places and (width == 1 or _possible(tiled, at, tile, places[0], width)):
-            grant_width(tiled, at, shape, width)
-            grant_width(tile, (), shape, width)
-            yield width, places
+            grant_width(tiled, at, (rows, columns), width)
+            grant_width(tile, (), (rows, columns), width)
+            return width, [(place, nullcontext()) for place in places]
+    for width in (w for w in _widths(tile) if columns % w == 0):
+        chunks, count = Row(rows, columns // width), rows * columns // width
+        numbers = [thread + first for first in range(0, count, threads)]
+        *before, last = (_chunk(chunks, number, width) for number in numbers)
+        with tracer.supposed(Lt(as_expr(numbers[-1]), count)):
+            fits = width == 1 or _possible(tiled, at, tile, last, width)
+        if fits:
+            break
+    return width, [*((place, nullcontext()) for place in before), (last, when(numbers[-1] < count))]
 
 
-def _uneven(tracer: Tracer, word: str, tile: View) -> LegoError:
-    rows, columns = tile.dims()
-    return tracer.error(
-        f"{word}: {block_threads()} threads do not divide the {rows} x {columns} elements of {tile.buffer.name} "
-        "evenly; use a larger tile or fewer warps",
-        LayoutError,
-    )
+def _chunk(chunks: Layout, number: IndexLike, width: int) -> tuple[IndexLike, IndexLike]:
+    """The row and column at which the chunk of this number begins."""
+    row, chunk = chunks.inv(number)
+    return row, chunk * width
 
 
 def thread_chunks(shape: Sequence[int], width: int, threads: int, thread: Any) -> list[tuple[Any, Any]]:
@@ -171,8 +182,7 @@ def thread_chunks(shape: Sequence[int], width: int, threads: int, thread: Any) -
     turns = rows * columns // width // threads
     step, rest = divmod(threads, columns // width)
     if rest:
-        numbers = [chunks.inv(thread + threads * turn) for turn in range(turns)]
-        return [(row, chunk * width) for row, chunk in numbers]
+        return [_chunk(chunks, thread + threads * turn, width) for turn in range(turns)]
     row, chunk = Row(step, columns // width).inv(thread)
     return [(row + step * turn, chunk * width) for turn in range(turns)]
 

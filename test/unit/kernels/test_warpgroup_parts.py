@@ -5,16 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from ptx_runs import memories_of
 from tiled_products import emulated, interpreted
+from warpgroup_products import built, operands, run
 
 from lego_mlir import bf16, f8e4m3fn, f8e5m2, f16, f32, i8
 from lego_mlir.choices import warpgroup_tiles
 from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.interp.ptx import PtxRun
-from lego_mlir.kernels.fused_epilogues import PLAIN, FusedEpilogue, FusedParts
-from lego_mlir.kernels.scheduled_products import ScheduledProduct
-from lego_mlir.runtime.data import positions
+from lego_mlir.kernels.fused_epilogues import FusedEpilogue, FusedParts
 from lego_mlir.toolchain import compile_kernel
 
 SHAPES = ((64, 40), (64, 64), (128, 64), (64, 24))
@@ -32,33 +30,6 @@ def drawn(seed):
     tile = warpgroup_tile(m_tile, n_tile, draw.choice((2, 3)), parts=parts, splits=splits, transposed=transposed,
                          group=2, dependent=draw.random() < 0.5)  # fmt: skip
     return (m, n, 8 * draw.randint(16, 64)), dtype, tile, draw.choice(("NT", "NN"))
-
-
-def built(size, tile, layouts="NT", dtype="f16", result="f32", fused=PLAIN):
-    return ScheduledProduct(tile, layouts, dtype, result, fused).kernel(size, 132)
-
-
-def run(kernel, machine, a, b, *further, launches=1):
-    """C after launches in a row on one workspace, whose sums begin as NaN."""
-    names = [p.name for p in kernel.params if p.name not in ("c", "partial", "counters")]
-    given = dict(zip(names, (a, b, *further), strict=True))
-    for p in kernel.params:
-        if p.name in ("partial", "counters"):
-            given[p.name] = np.full(p.layout.dims(), np.nan if p.name == "partial" else 0)
-    memories = memories_of(kernel, given)
-    for _ in range(launches):
-        memories["c"][:] = np.nan if kernel.params[2].dtype.is_float else -1
-        report = machine(kernel, memories)
-        assert report.clean, [str(fault) for fault in report.faults]
-    assert "counters" not in memories or not memories["counters"].any()
-    c = memories["c"][positions(kernel.params[2].layout, {})]
-    return (c, memories["amax"][0]) if "amax" in memories else c
-
-
-def operands(m, n, k, dtype, seed=0):
-    """Small numbers that each type holds, and whose sums are exact."""
-    draw = np.random.default_rng(seed)
-    return draw.integers(-2, 3, (m, k)).astype(dtype.numpy), draw.integers(-2, 3, (k, n)).astype(dtype.numpy)
 
 
 @pytest.mark.parametrize(
