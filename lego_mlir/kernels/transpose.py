@@ -63,6 +63,8 @@ SINGLE: Final = [(_sides(one), one["threads"]) for one in FITTED["single"]]
 """Tiles and threads of single words: the first that makes BLOCKS tiles, or the last."""
 REALIGNED: Final = [(_sides(one), one["threads"], one["width"]) for one in FITTED["realigned"]]
 """Tiles, threads and widths of `realigned`, likewise."""
+MOST: Final = 1 << 31
+"""Rows and columns of `realigned` are fewer, so that its vectors are proved to be inside of memory."""
 PAIRED: Final = {_sides(one): one["threads"] for one in FITTED["paired"]}
 """Tiles and threads of words of two rows: for results of more than PAIRED_BYTES, of as many blocks of the second as
 PAIRED_BLOCKS, and smaller ones."""
@@ -152,6 +154,7 @@ def build(
         if chosen.realigned:
             moved = Realigned(src, dst, plan.tile, threads, w)
             realigned = moved.stage()
+            lego.require((M < MOST) & (N < MOST))
             visit(layout, lego.block_id.x, lambda at: moved.move(at, realigned))
             return
         stage = plan.stage()

@@ -42,6 +42,14 @@ def test_one_kernel_with_symbolic_sizes_does_for_all(variant):
         np.testing.assert_array_equal(result, source.T)
 
 
+@pytest.mark.parametrize("dtype", [f16, i8], ids=str)
+def test_sizes_without_a_maximum_are_proved_to_be_inside_of_memory(dtype):
+    kernel = transpose.build("vectorised", lego.size("M"), lego.size("N"), dtype)
+    source = matrix(33, 41, dtype)
+    _, result = launch(kernel, source, np.zeros((41, 33)), sizes={"M": 33, "N": 41})
+    np.testing.assert_array_equal(result, source.T)
+
+
 def test_symbolic_sizes_that_are_multiples_allow_vectors():
     M, N = lego.size("M", min=4, multiple_of=4), lego.size("N", min=4, multiple_of=4)
     kernel = transpose.build("vectorised", M, N, f32)
