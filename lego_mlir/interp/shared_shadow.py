@@ -30,6 +30,8 @@ UNITS: Final = 4
 TENSOR_UNITS: Final = 6
 """Of kernels with tensor memory."""
 WARP_AGENT, COPY_AGENT, BULK_AGENT, WGMMA_AGENT, PRODUCT_AGENT, TENSOR_AGENT = range(TENSOR_UNITS)
+WARPS_OF_PRODUCT: Final = 4
+"""Of a group that executes a wgmma."""
 AGENT_NAMES: Final = (
     "a warp's own access", "cp.async", "a bulk copy or st.async", "wgmma", "tcgen05.mma or tcgen05.cp",
     "tcgen05.ld or tcgen05.st",
@@ -171,7 +173,7 @@ class VectorClocks:
     """What each resident warp knows: `known` through ordinary synchronisation, `fenced` also across proxies."""
 
     def __init__(self, warps: int, warps_per_cluster: int, units: int = UNITS) -> None:
-        agents = warps_per_cluster * units
+        agents, self.units = warps_per_cluster * units, units
         self.known = np.zeros((warps, agents), np.int64)
         self.fenced = np.zeros((warps, agents), np.int64)
         self.first_agent = (np.arange(warps) % warps_per_cluster) * units
@@ -220,6 +222,13 @@ class VectorClocks:
     def through_async_proxy(self, warps: IntArray) -> IntArray:
         """What operations of the asynchronous proxy know: of generic writes, only those that were fenced."""
         rows: IntArray = np.where(self.generic, self.fenced[warps], self.known[warps])
+        return rows
+
+    def before_stores(self, warps: IntArray) -> IntArray:
+        """What stores know: of the reads of a wgmma by another group, all that one of its warps waited for."""
+        group = np.arange(len(self.products)) // self.units // WARPS_OF_PRODUCT
+        others = group != group[self.first_agent[warps], None]
+        rows: IntArray = np.where(self.products & others, self.fenced[warps], self.known[warps])
         return rows
 
     def before_copies(self, warps: IntArray) -> IntArray:

@@ -421,11 +421,8 @@ class PtxMachine:
         """The shared access of a gang's lanes, for the shadow."""
         warps = gang.lane_warp[place.lanes]
         clocks = self.clocks
-        first = int(warps[0])
-        if len(gang.warps) == 1:
-            one = np.array([first])
-            return ShadowAccess(place.at, size, clocks.first_agent[one], clocks.clocks(one), clocks.known[one], line)
-        return ShadowAccess(place.at, size, clocks.first_agent[warps], clocks.clocks(warps), clocks.known[warps], line)
+        by = warps[:1] if len(gang.warps) == 1 else warps
+        return ShadowAccess(place.at, size, clocks.first_agent[by], clocks.clocks(by), clocks.before_stores(by), line)
 
     def check_shared_read(self, gang: Gang, place: Located, size: int, line: int, *, atomic: bool = False) -> None:
         self.note_remote(gang, place, line)

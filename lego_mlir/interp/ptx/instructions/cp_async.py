@@ -137,5 +137,5 @@ def _issue(machine: PtxMachine, gang: Gang, place: spaces.Located, data: Array, 
         rows = CopiedRows(place.at[chosen], data[place.lanes[chosen]], clock)
         queues_of(machine).setdefault(int(warp), GroupQueue()).open.append(rows)
     agents = machine.clocks.first_agent[warps] + COPY_AGENT
-    access = ShadowAccess(place.at, data.shape[1], agents, clocks, machine.clocks.known[warps], line)
+    access = ShadowAccess(place.at, data.shape[1], agents, clocks, machine.clocks.before_stores(warps), line)
     machine.report_conflict(machine.shadow.write(access), "this copy's write", gang, place.lanes, line)

@@ -3,11 +3,11 @@
 Each warp of the group computes 16 of the 64 rows. Element i of lane 4 * g + t is at row g + 8 * (i // 2 % 2) and
 column 8 * (i // 4) + 2 * t + i % 2 of the warp's rows. The operands in shared memory are read when the instruction
 lands, at the `wait_group` that covers it: releasing its stage early is a race. A warp's wait covers its own reads; for
-copies through the asynchronous proxy, those of its group, as one thread of a group releases a stage in CUTLASS. A store
-to what the group's other warps read needs a barrier after their waits, but in Triton's text, which takes a wait for
-one. Registers must not be touched before the wait. With `.sp`, A keeps two of each four neighbours of a row, and each
-warp gives the metadata of its rows as for `mma.sp`. Before the first wgmma, and after other instructions wrote its
-registers, `wgmma.fence` is needed.
+copies through the asynchronous proxy and stores of other groups, those of its group, as one thread of a group releases
+a stage in CUTLASS. A store by the group itself to what its other warps read needs a barrier after their waits, but in
+Triton's text, which takes a wait for one. Registers must not be touched before the wait. With `.sp`, A keeps two of
+each four neighbours of a row, and each warp gives the metadata of its rows as for `mma.sp`. Before the first wgmma, and
+after other instructions wrote its registers, `wgmma.fence` is needed.
 PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions".
 """
 
