@@ -113,7 +113,8 @@ def build(form: PagedForm | None = None) -> Kernel:
                 out.set(lego.mma(p.to(f16 if scales else form.dtype), v, out.get()))  # to which f8 is converted
             weights = total.get().sum(axis=1)
             scale = lego.where(weights > 0.0, factor / weights, 0.0)
-            (out.get() * scale[:, None]).store(found, at=(lego.group_id, 0, 0))
+            own = lego.convert(out.get() * scale[:, None], to=f2.MmaSync((1, 1)).layout((ROWS, D)))
+            own.store(found, at=(lego.group_id, 0, 0))  # as products leave it: scratch would take a second block's room
             lego.fma(best.get(), exponent, lego.log2(weights)).store(logs, at=(lego.group_id, 0))
         lego.barrier()
 

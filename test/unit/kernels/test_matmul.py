@@ -186,8 +186,6 @@ REFUSED = [
     (lambda: build(64, 64, 64, order=Row(4, 1)), LayoutError, r"a layout of at least \(2, 2\) tiles, got Row\(4, 1\)"),
     (lambda: build(64, 64, 64, tiles=(gallery.xor_swizzle(32, 32, vec=4), Row(32, 32))).trace(), LayoutError,
      r"contiguous segments of 8 elements of a row or of a column, got .*vec=4"),
-    (lambda: build(48, 48, 64, tiling=ProductTile(48, 48, 16, (3, 3))).trace(), LayoutError,
-     r"288 threads do not divide the 48 x 16 elements"),
     (lambda: kernel_of(lambda a, c: a.part((0, 0), (16, 16))).trace(), LayoutError, r"copy it there with lego.stage"),
     (lambda: kernel_of(lambda a, c: lego.accumulator(f32, 24, 8)).trace(), TraceError,
      "rows must be a multiple of 16 and columns of 8, got 24 x 8"),

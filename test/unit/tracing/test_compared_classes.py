@@ -29,7 +29,7 @@ KNOWN = {
         "DType DeviceFunction GenericKernel Kernel KernelProgram ProgramStep ProgramTensor Scheduled Tensor"
     ),
     "records of a finished trace, and parts of one": (
-        "FunctionTrace KernelTrace Rectangle Register Roundings TensorAccess Value"
+        "FunctionTrace KernelTrace Rectangle Register Roundings SpreadValue TensorAccess Value"
     ),
     "a base class": "ElementAccess",
 }
@@ -43,8 +43,12 @@ def _packed():
     return lego.shared(u4, Row(64))
 
 
+def _layout(each=1):
+    return f2.Blocked((each,), (32,), (4,), order=(0,)).layout((128 * each,))
+
+
 def _spread(x):
-    return lego.load(x, f2.Blocked((1,), (32,), (4,), order=(0,)).layout((128,)))
+    return lego.load(x, _layout())
 
 
 SAMPLES = {
@@ -63,6 +67,8 @@ SAMPLES = {
     "Loop": lambda x, z: [lego.range(n) for n in (3, 4)],
     "OpenTile": lambda x, z: [lego.load(x, (128,)), lego.load(z, (128,))],
     "OpenVariable": lambda x, z: [lego.register(lego.load(x, (128,))), lego.register(lego.load(z, (128,)))],
+    "PackedCell": lambda x, z: [lego.register(u4, n, width=8) for n in range(2)],
+    "PackedVariable": lambda x, z: [lego.register(lego.full(f32, _layout(8), n).to(u4)) for n in range(2)],
     "PackedNumbers": lambda x, z: [_packed()[n] for n in range(2)],
     "PackedView": lambda x, z: [_packed() for _ in range(2)],
     "Part": lambda x, z: [_tile().part((0, 0), (16, 16)) for _ in range(2)],
