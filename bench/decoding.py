@@ -16,7 +16,7 @@ import itertools
 import math
 import random
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean
@@ -114,14 +114,20 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
     o, ours = launch_of(folder / f"{label(form)}.cubin", form, problem)
     made = {"lego_mlir": lambda: lambda: (ours(), o)[1], "fa3": partial(flash_3, problem)}
     made["flashinfer"] = partial(flash_infer, problem)
-    facts = {"roof_ms": 1000 * problem.bytes / BYTES_A_S, "bytes": problem.bytes}
+    return compared(made, problem, case, roof_ms=1000 * problem.bytes / BYTES_A_S, bytes=problem.bytes)
+
+
+def compared(
+    made: Mapping[str, Callable[[], Any]], problem: Any, case: harness.Case, **facts: float
+) -> list[harness.Contender]:  # fmt: skip
+    """The contenders whose results are the problem's; rivals that are missing, or refuse it, are left out."""
     found = []
     for name, make in made.items():
         try:
             way = make()
             for _ in range(2):  # the second launch finds the counters of the first
                 error = problem.require(way(), f"{name} {case}")
-        except Exception as refusal:
+        except Exception as refusal:  # whatever a rival, or its import, raises
             if name == "lego_mlir":
                 raise
             print(f"{name} is left out: {refusal}", file=sys.stderr, flush=True)

@@ -23,6 +23,7 @@ from typing import Any
 import harness
 import mlir_kernels
 import runner
+from decoding import compared
 
 NAME, PAGE, TARGET = "latent", "results/attention.md", "sm_90a"
 BYTES_A_S, FLOPS, TOLERANCE = 4.8e12, 989e12, 1.5e-2
@@ -106,20 +107,8 @@ def timed(folder: Path, *case: Any) -> list[harness.Contender]:
     o, ours = launch_of(folder, problem)
     made = {"lego_mlir": lambda: lambda: (ours(), o)[1], "flash_mla": lambda: flash_mla(problem)}
     roof = max(problem.bytes / BYTES_A_S, problem.operations / FLOPS)
-    found = []
-    for name, make in made.items():
-        try:
-            way = make()
-            for _ in range(2):  # the second launch finds the counters of the first
-                error = problem.require(way(), f"{name} {case}")
-        except Exception as refusal:
-            if name == "lego_mlir":
-                raise
-            print(f"{name} is left out: {refusal}", file=sys.stderr, flush=True)
-            continue
-        facts = {"roof_ms": 1000 * roof, "bytes": problem.bytes, "operations": problem.operations}
-        found.append(harness.contender(way, kernel=name, error=error, **facts))
-    return found
+    facts = {"roof_ms": 1000 * roof, "bytes": problem.bytes, "operations": problem.operations}
+    return compared(made, problem, case, **facts)
 
 
 def launch_of(folder: Path, problem: Problem, groups: int | None = None) -> tuple[Any, Callable[[], Any]]:
