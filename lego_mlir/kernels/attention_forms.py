@@ -276,7 +276,7 @@ class LatentForm:
     @property
     def exponent(self) -> float:
         """The factor of products in exponents of 2."""
-        return self.scale * math.log2(math.e)
+        return self.scale * LOG2_E
 
 
 def parts_of_rows(form: LatentForm, batch: int, multiprocessors: int) -> tuple[int, int]:
