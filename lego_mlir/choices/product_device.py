@@ -86,9 +86,9 @@ class ChoiceRules:
     Shares of multiprocessors that blocks use at least: `least_filled` of parts of K, `transposed_filled` of
     transposed products of few rows. Predicted times of more than 64 rows are scaled by `parted_row` where one row of
     tiles has K in 2 parts, by `parted_rows` with other parts; of `few_rows`, that many at most, and that many
-    elements of B at least, by `few_shared` for each doubling of a cluster along M, and along N, where blocks
-    fill `few_filled` of the multiprocessors; and by `shared_gain`
-    in clusters of 4 and 8 blocks, considered where M N K is in `shared_work`, and of 8-bit types in those of 2.
+    elements of B at least, by `few_shared` for each doubling of a cluster along M, and along N, where blocks fill
+    `few_filled` of the multiprocessors; and by `shared_gain` in clusters of 4 and 8 blocks, considered where M N K is
+    in `shared_work`, and of 8-bit types in those of 2.
     Relative to others, tiles are taken from `parted_gain` with parts of K, `newer_gain` if transposed or unevenly
     shared, and `shallow_gain` with few stages. `beside` microseconds less takes an 8-bit product that leaves room for
     the next launch, whose clusters begin with more than `most_sharing` rows of tiles. From `large` elements of C for
