@@ -283,21 +283,22 @@ LogicalResult Propagation::anchorProducts() {
   return success();
 }
 
-/// Lets the first tile that nothing reaches start in rows.
+/// Lets the first tile that nothing reaches start in rows: one that is loaded, or
+/// else a function of constants and indices.
 LogicalResult Propagation::anchorOne(bool &anchored) {
-  for (Operation *op : ops)
-    for (Value result : op->getResults()) {
-      if (!isOpen(result))
-        continue;
-      auto type = cast<RankedTensorType>(result.getType());
-      if (!isa<TileLoadOp>(op) || !warpBits)
-        return op->emitOpError()
-               << "has a tile that no layout reaches; give one to a tile_load or "
-                  "lego.convert, or the pass the number of 'warps'";
-      assign(result, rowsOf(type));
-      anchored = true;
-      return success();
-    }
+  for (bool loads : {true, false})
+    for (Operation *op : ops)
+      for (Value result : op->getResults()) {
+        if (!isOpen(result) || isa<TileLoadOp>(op) != loads)
+          continue;
+        if (!warpBits || !(loads || isElementwise(op)))
+          return op->emitOpError()
+                 << "has a tile that no layout reaches; give one to a tile_load "
+                    "or lego.convert, or the pass the number of 'warps'";
+        assign(result, rowsOf(cast<RankedTensorType>(result.getType())));
+        anchored = true;
+        return success();
+      }
   return success();
 }
 

@@ -370,8 +370,8 @@ def test_programs_without_layouts_compute_what_numpy_does(warp_bits):
 
 
 def test_the_tiles_of_the_reference_page():
-    page = (Path(__file__).parents[2] / "docs/reference/dialect.md").read_text()
-    encodings, body = re.findall(r"```mlir\n([^`]*#rows[^`]*)```", page)
+    page = (Path(__file__).parents[2] / "docs/reference/dialect-tiles.md").read_text()
+    encodings, odd, body, masked, product = re.findall(r"```mlir\n([^`]*)```", page)
     text = f"""{encodings}module attributes {{gpu.container_module}} {{ gpu.module @m {{
       gpu.func @square(%m: memref<4x16xf32>) kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
         %i = arith.constant 0 : index
@@ -382,3 +382,7 @@ def test_the_tiles_of_the_reference_page():
     expected = x * x
     assert interp.launch(lowered, "square", grid=1, block=32, args=[x]).clean
     assert np.array_equal(x, expected)
+    assert "box = [4, 12]" in mlir_opt(f"{odd}func.func private @f(tensor<4x12xf32, #odd>)", "")
+    assert "nvgpu" not in mlir_opt(product, "canonicalize")
+    arguments = "%m: memref<4x12xf32>, %i: index, %ends: tensor<4x16xindex, #rows>, %zero: f32"
+    assert mlir_opt(f"{encodings}func.func @f({arguments}) {{\n{masked}return }}", "canonicalize").count(" mask ") == 2

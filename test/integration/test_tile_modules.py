@@ -99,5 +99,6 @@ def test_random_products(part):
             np.testing.assert_array_equal(result, wanted, str(made))
         if number % 4 == 0:
             other = np.full_like(wanted, 99)
-            interp.launch(kernel, grid=made.grid, block=made.block, args=[*inputs, other], counts=False)
+            flat = [x.reshape(-1) for x in (*inputs, other)]
+            interp.launch(kernel.mlir(), grid=made.grid, block=made.block, args=flat, counts=False)
             np.testing.assert_array_equal(other, wanted, str(made))
