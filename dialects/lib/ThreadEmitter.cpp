@@ -334,10 +334,11 @@ Values ThreadEmitter::unpack(Value vector, RankedTensorType tile) {
 }
 
 Value ThreadEmitter::pack(const Values &values, RankedTensorType tile) {
-  Values inside;
-  for (unsigned x : getInsideRegisters(tile).set_bits())
-    inside.push_back(values[x]);
-  return pack(inside);
+  llvm::BitVector inside = getInsideRegisters(tile);
+  Values made;
+  for (unsigned x : inside.set_bits())
+    made.push_back(values[x]);
+  return pack(made);
 }
 
 //===----------------------------------------------------------------------===//

@@ -14,7 +14,7 @@
 | loops, branches, variables | `scf.for`, `scf.while`, `scf.if`, which carry the tiles that they change |
 | conversions of the choice | `lego.convert` |
 
-The passes of the plugin lower it for each thread (docs/reference/dialect-tiles.md). Other words have no operation there:
+The passes of the plugin lower it for each thread (docs/reference/dialect-tiles.md). Other words have no operation:
 scans, sorts, gathers, reductions to a number, packed numbers, accesses of single threads. LayoutError names the first.
 """
 
