@@ -47,13 +47,17 @@ static bool isControlFlow(Operation *op) {
              scf::ConditionOp>(op);
 }
 
+/// The sizes of some axes.
+static SmallVector<int64_t> sizesOf(ArrayRef<int64_t> shape,
+                                    ArrayRef<int64_t> axes) {
+  return llvm::map_to_vector(axes, [&](int64_t axis) { return shape[axis]; });
+}
+
 /// The rows of a matrix for some axes, as one of the shape of these.
 static SpreadMap ofAxes(const SpreadMap &map, ArrayRef<int64_t> shape,
                         ArrayRef<int64_t> axes) {
   SpreadMap result{map.registers, map.lanes, map.warps, {}};
-  SmallVector<int64_t> sizes;
-  for (int64_t axis : axes)
-    sizes.push_back(shape[axis]);
+  SmallVector<int64_t> sizes = sizesOf(shape, axes);
   for (Bits element : map.columns) {
     SmallVector<int64_t> index = split(element, shape), kept;
     for (int64_t axis : axes)
@@ -71,8 +75,14 @@ static std::pair<SpreadMap, SpreadMap> partsOf(linalg::ReduceOp op) {
     if (!llvm::is_contained(op.getDimensions(), axis))
       kept.push_back(axis);
   SpreadMap map = getMap(type);
-  return {ofAxes(map, type.getShape(), kept),
-          ofAxes(map, type.getShape(), op.getDimensions())};
+  auto shape = getPaddedShape(type.getShape());
+  return {ofAxes(map, shape, kept), ofAxes(map, shape, op.getDimensions())};
+}
+
+/// The vector of a tile's registers.
+static VectorType registersOf(RankedTensorType type) {
+  return VectorType::get({int64_t(getInsideRegisters(type).count())},
+                         type.getElementType());
 }
 
 static LogicalResult checkReduction(linalg::ReduceOp op) {
@@ -116,19 +126,29 @@ static LogicalResult checkTiles(Operation *op) {
     int64_t threads = block.empty() ? 0 : 1;
     for (int64_t n : block)
       threads *= std::clamp<int64_t>(n, 0, 4096);
-    if (threads != getSpread(type).getNumThreads())
+    std::string misfit = getSpread(type).getMisfit(threads);
+    if (!misfit.empty())
       return op->emitOpError()
-             << "has a tile for " << getSpread(type).getNumThreads()
-             << " threads; it must be in a gpu.launch or gpu.func whose known "
-                "block size is as many, got "
+             << misfit
+             << "; it must be in a gpu.launch or gpu.func whose known block size "
+                "is as many, got "
              << threads;
   }
-  if (!tile || isSplat(op) || isControlFlow(op) ||
-      isa<ConvertOp, TileLoadOp, TileStoreOp>(op))
+  if (!tile || fitsAnyLayout(op) || isControlFlow(op) || isa<ConvertOp>(op))
     return success();
+  if (auto mma = dyn_cast<MmaOp>(op)) {
+    std::string reason;
+    if (!planMma(*getMmaKind(mma.getA().getType().getElementType(),
+                             mma.getType().getElementType()),
+                 mma.getA().getType(), mma.getB().getType(), mma.getType(),
+                 reason))
+      return op->emitOpError() << "has operands in other layouts than those of "
+                                  "fragments: "
+                               << reason << "; run lego-propagate-spread first";
+    return success();
+  }
   if (auto cast = dyn_cast<UnrealizedConversionCastOp>(op)) {
-    auto registers = VectorType::get({getSpread(tile).getNumRegisters()},
-                                     mlir::cast<RankedTensorType>(tile).getElementType());
+    VectorType registers = registersOf(mlir::cast<RankedTensorType>(tile));
     if (types.size() == 2 && llvm::is_contained(types, registers))
       return success();
     return op->emitOpError() << "is of a tile, and of the vector of its "
@@ -138,7 +158,7 @@ static LogicalResult checkTiles(Operation *op) {
   if (auto reduce = dyn_cast<linalg::ReduceOp>(op)) {
     if (failed(checkReduction(reduce)))
       return failure();
-  } else if (OpTrait::hasElementwiseMappableTraits(op)) {
+  } else if (isElementwise(op) || isa<TileLoadOp, TileStoreOp>(op)) {
     for (Type type : types)
       if (getSpread(type) && getSpread(type) != getSpread(tile))
         return op->emitOpError() << "has operands in two layouts; run "
@@ -146,6 +166,8 @@ static LogicalResult checkTiles(Operation *op) {
     return success();
   } else if (!isShapeOp(op)) {
     return op->emitOpError() << "is not supported on spread tiles";
+  } else if (!keepsNumbers(op)) {
+    return op->emitOpError() << "divides a size that is no power of two";
   }
   if (!isInThread(op))
     return op->emitOpError()
@@ -180,7 +202,7 @@ struct LowerConvert : TilePattern<ConvertOp> {
     SpreadMap source = getMap(op.getSource().getType()), target = getMap(type);
     ExchangePlan plan = planExchange(source, target);
     auto emitter = lowering.emitterFor(rewriter, op, type);
-    Values values = emitter.unpack(adaptor.getSource());
+    Values values = emitter.unpack(adaptor.getSource(), op.getSource().getType());
     if (plan.kind == ExchangePlan::InThread ||
         (plan.kind == ExchangePlan::Shuffles && lowering.shuffles)) {
       ++(plan.kind == ExchangePlan::InThread ? lowering.inThread
@@ -188,10 +210,9 @@ struct LowerConvert : TilePattern<ConvertOp> {
       values = emitter.exchange(values, plan);
     } else {
       ++lowering.throughMemory;
-      values = emitter.exchangeThroughMemory(values, source, target,
-                                             type.getNumElements());
+      values = emitter.exchangeThroughMemory(values, op.getSource().getType(), type);
     }
-    rewriter.replaceOp(op, emitter.pack(values));
+    rewriter.replaceOp(op, emitter.pack(values, type));
     return success();
   }
 };
@@ -202,10 +223,17 @@ struct LowerTileLoad : TilePattern<TileLoadOp> {
   LogicalResult
   matchAndRewrite(TileLoadOp op, OpAdaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    auto emitter = lowering.emitterFor(rewriter, op, op.getType());
-    rewriter.replaceOp(op, emitter.pack(emitter.load(
-                               adaptor.getMemref(), adaptor.getIndices(),
-                               op.getType().getShape(), getMap(op.getType()))));
+    RankedTensorType type = op.getType();
+    auto emitter = lowering.emitterFor(rewriter, op, type);
+    auto shape = getPaddedShape(type.getShape());
+    Values mask;
+    if (op.getMask())
+      mask = emitter.unpack(adaptor.getMask(), op.getMask().getType());
+    Values loaded = emitter.load({adaptor.getMemref(), adaptor.getIndices(), shape,
+                                  getWholeRun(type.getShape())},
+                                 getMap(type), getInsideRegisters(type), mask,
+                                 adaptor.getOther());
+    rewriter.replaceOp(op, emitter.pack(loaded, type));
     return success();
   }
 };
@@ -218,8 +246,14 @@ struct LowerTileStore : TilePattern<TileStoreOp> {
                   ConversionPatternRewriter &rewriter) const override {
     RankedTensorType type = op.getValue().getType();
     auto emitter = lowering.emitterFor(rewriter, op, type);
-    emitter.store(emitter.unpack(adaptor.getValue()), adaptor.getMemref(),
-                  adaptor.getIndices(), type.getShape(), getMap(type));
+    auto shape = getPaddedShape(type.getShape());
+    Values mask;
+    if (op.getMask())
+      mask = emitter.unpack(adaptor.getMask(), op.getMask().getType());
+    emitter.store(emitter.unpack(adaptor.getValue(), type),
+                  {adaptor.getMemref(), adaptor.getIndices(), shape,
+                   getWholeRun(type.getShape())},
+                  getMap(type), mask);
     rewriter.eraseOp(op);
     return success();
   }
@@ -233,12 +267,13 @@ struct LowerShape : TilePattern<OpT> {
   LogicalResult
   matchAndRewrite(OpT op, typename OpT::Adaptor adaptor,
                   ConversionPatternRewriter &rewriter) const override {
-    Type type = op->getResult(0).getType();
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    auto given = cast<RankedTensorType>(op->getOperand(0).getType());
     auto emitter = this->lowering.emitterFor(rewriter, op, type);
     SpreadMap source = getMapInResult(op);
     ExchangePlan plan = planExchange(source, getMap(type));
-    SpreadMap own = getMap(op->getOperand(0).getType());
-    Values values = emitter.unpack(adaptor.getOperands().front()), kept;
+    SpreadMap own = getMap(given);
+    Values values = emitter.unpack(adaptor.getOperands().front(), given), kept;
     // getMapInResult leaves out registers of copies.
     for (Bits x = 0; x < values.size(); ++x)
       if (llvm::all_of(llvm::seq(own.registers), [&](unsigned k) {
@@ -248,7 +283,7 @@ struct LowerShape : TilePattern<OpT> {
     // A broadcast adds registers above them.
     for (Bits x = kept.size(); x < bit(source.registers); ++x)
       kept.push_back(kept[x - bit(llvm::Log2_64(x))]);
-    rewriter.replaceOp(op, emitter.pack(emitter.exchange(kept, plan)));
+    rewriter.replaceOp(op, emitter.pack(emitter.exchange(kept, plan), type));
     return success();
   }
 };
@@ -268,15 +303,90 @@ struct LowerReduce : TilePattern<linalg::ReduceOp> {
       mapping.map(body->getArgument(1), right);
       return rewriter.clone(body->front(), mapping)->getResult(0);
     };
+    auto given = cast<RankedTensorType>(op->getOperand(0).getType());
     auto [kept, reduced] = partsOf(op);
-    Values sums =
-        emitter.reduce(emitter.unpack(adaptor.getInputs().front()), kept,
-                       reduced, type.getNumElements(), combine);
+    auto axes = op.getDimensions();
+    SmallVector<int64_t> sizes = sizesOf(given.getShape(), axes);
+    auto isInside = [&](Bits element) {
+      SmallVector<int64_t> index(given.getRank());
+      for (auto [axis, i] :
+           llvm::zip_equal(axes, split(element, getPaddedShape(sizes))))
+        index[axis] = i;
+      return getSpread(given).isInside(index);
+    };
+    int64_t elements = 1;
+    for (int64_t n : getPaddedShape(type.getShape()))
+      elements *= n;
+    Values sums = emitter.reduce(
+        emitter.unpack(adaptor.getInputs().front(), given),
+        {kept, reduced, isInside, elements, getWholeRun(type.getShape())}, combine);
     sums = emitter.exchange(sums, planExchange(getMapInResult(op), getMap(type)));
-    for (auto [sum, init] :
-         llvm::zip_equal(sums, emitter.unpack(adaptor.getInits().front())))
-      sum = combine(sum, init);
-    rewriter.replaceOp(op, emitter.pack(sums));
+    for (auto [sum, init] : llvm::zip_equal(
+             sums, emitter.unpack(adaptor.getInits().front(), type)))
+      if (sum && init)
+        sum = combine(sum, init);
+    rewriter.replaceOp(op, emitter.pack(sums, type));
+    return success();
+  }
+};
+
+struct LowerMma : TilePattern<MmaOp> {
+  using TilePattern::TilePattern;
+
+  LogicalResult
+  matchAndRewrite(MmaOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+    RankedTensorType type = op.getType();
+    MmaKind kind = *getMmaKind(a.getElementType(), type.getElementType());
+    std::string reason;
+    auto emitter = lowering.emitterFor(rewriter, op, type);
+    Values sums = emitter.multiply(kind, *planMma(kind, a, b, type, reason),
+                                   emitter.unpack(adaptor.getA(), a),
+                                   emitter.unpack(adaptor.getB(), b),
+                                   emitter.unpack(adaptor.getAcc(), type));
+    rewriter.replaceOp(op, emitter.pack(sums, type));
+    return success();
+  }
+};
+
+struct LowerTileIndex : TilePattern<TileIndexOp> {
+  using TilePattern::TilePattern;
+
+  LogicalResult
+  matchAndRewrite(TileIndexOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto emitter = lowering.emitterFor(rewriter, op, op.getType());
+    rewriter.replaceOp(
+        op, emitter.pack(emitter.indices(op.getAxis(), op.getType()), op.getType()));
+    return success();
+  }
+};
+
+/// The region of a linalg.map for each register.
+struct LowerMap : TilePattern<linalg::MapOp> {
+  using TilePattern::TilePattern;
+
+  LogicalResult
+  matchAndRewrite(linalg::MapOp op, OpAdaptor adaptor,
+                  ConversionPatternRewriter &rewriter) const override {
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    auto emitter = lowering.emitterFor(rewriter, op, type);
+    SmallVector<Values> given;
+    for (Value operand : adaptor.getOperands())
+      given.push_back(emitter.unpack(operand));
+    Block *body = &op.getMapper().front();
+    Values results;
+    for (int64_t x = 0; x < registersOf(type).getNumElements(); ++x) {
+      IRMapping mapping;
+      for (auto [argument, values] : llvm::zip_equal(body->getArguments(), given))
+        mapping.map(argument, values[x]);
+      for (Operation &inner : body->without_terminator())
+        rewriter.clone(inner, mapping);
+      results.push_back(
+          mapping.lookupOrDefault(body->getTerminator()->getOperand(0)));
+    }
+    rewriter.replaceOp(op, emitter.pack(results));
     return success();
   }
 };
@@ -301,7 +411,7 @@ struct LowerSplat : ConversionPattern {
   LogicalResult
   matchAndRewrite(Operation *op, ArrayRef<Value> operands,
                   ConversionPatternRewriter &rewriter) const override {
-    if (!isSplat(op))
+    if (!fitsAnyLayout(op) || isa<TileIndexOp>(op))
       return failure();
     auto type = getTypeConverter()->convertType<VectorType>(
         op->getResult(0).getType());
@@ -394,14 +504,13 @@ void LegoLowerSpread::runOnOperation() {
   TypeConverter types;
   types.addConversion([](Type type) { return type; });
   types.addConversion([](RankedTensorType type) -> std::optional<Type> {
-    SpreadAttr spread = getSpread(type);
-    if (!spread)
+    if (!getSpread(type))
       return std::nullopt;
-    return VectorType::get({spread.getNumRegisters()}, type.getElementType());
+    return registersOf(type);
   });
   RewritePatternSet patterns(&getContext());
   patterns.add<LowerConvert, LowerTileLoad, LowerTileStore, LowerReduce,
-               LowerCast, LowerShape<linalg::TransposeOp>,
+               LowerMma, LowerTileIndex, LowerMap, LowerCast, LowerShape<linalg::TransposeOp>,
                LowerShape<linalg::BroadcastOp>, LowerShape<tensor::ExpandShapeOp>,
                LowerShape<tensor::CollapseShapeOp>>(types, &getContext(),
                                                     lowering);

@@ -43,16 +43,20 @@ private:
   SpreadAttr layoutOf(Value value) const;
   bool assign(Value value, SpreadAttr layout);
   bool tie(ArrayRef<Value> values);
+  bool tieOperand(Operation *op);
   bool tieControlFlow(Operation *op);
   bool forward(Operation *op);
   bool backward(Operation *op);
   void propagate();
   SpreadAttr rowsOf(RankedTensorType type) const;
+  LogicalResult anchorProducts();
   LogicalResult anchorOne(bool &anchored);
 
   void adapt(Operation *op);
   void adapt(OpOperand &operand, SpreadAttr wanted);
   void adaptReduction(linalg::ReduceOp op);
+  void adaptProduct(MmaOp op);
+  void convertAfter(Operation *op, Type type);
 
   Operation *kernel;
   unsigned laneBits;
@@ -78,9 +82,9 @@ static bool isTile(Type type) {
 
 static bool isTile(Value value) { return isTile(value.getType()); }
 
-static bool isSplatValue(Value value) {
+static bool isFree(Value value) {
   Operation *op = value.getDefiningOp();
-  return op && isSplat(op);
+  return op && fitsAnyLayout(op);
 }
 
 Propagation::Propagation(Operation *kernel, unsigned laneBits,
@@ -107,9 +111,9 @@ Propagation::Propagation(Operation *kernel, unsigned laneBits,
 // Layouts
 //===----------------------------------------------------------------------===//
 
-/// Whether a tile takes whatever layout reaches it. A splat has none of its own.
+/// Whether a tile takes whatever layout reaches it. A splat is remade in each.
 bool Propagation::isOpen(Value value) const {
-  return isTile(value) && !getSpread(value.getType()) && !isSplatValue(value) &&
+  return isTile(value) && !getSpread(value.getType()) && !isFree(value) &&
          !found.contains(value);
 }
 
@@ -146,6 +150,16 @@ bool Propagation::tieControlFlow(Operation *op) {
          llvm::zip_equal(loop.getInitArgs(), loop.getRegionIterArgs(),
                          loop.getResults(), loop.getYieldedValues()))
       changed |= tie({argument, result, init, yielded});
+  if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+    for (auto [init, before, yielded] :
+         llvm::zip_equal(loop.getInits(), loop.getBeforeArguments(),
+                         loop.getYieldOp().getResults()))
+      changed |= tie({before, init, yielded});
+    for (auto [passed, after, result] :
+         llvm::zip_equal(loop.getConditionOp().getArgs(), loop.getAfterArguments(),
+                         loop.getResults()))
+      changed |= tie({after, result, passed});
+  }
   if (auto branch = dyn_cast<scf::IfOp>(op); branch && branch.getNumResults())
     for (auto [result, left, right] : llvm::zip_equal(
              branch.getResults(), branch.thenYield().getResults(),
@@ -157,12 +171,12 @@ bool Propagation::tieControlFlow(Operation *op) {
 bool Propagation::forward(Operation *op) {
   if (auto convert = dyn_cast<ConvertOp>(op))
     return assign(convert.getResult(), layoutOf(convert.getSource()));
-  if (op->getNumResults() != 1 || !isTile(op->getResult(0)) || isSplat(op))
+  if (op->getNumResults() != 1 || !isTile(op->getResult(0)) || fitsAnyLayout(op))
     return false;
   bool changed = false;
   if (auto reduce = dyn_cast<linalg::ReduceOp>(op))
     changed |= tie({reduce->getResult(0), reduce.getInits().front()});
-  bool elementwise = OpTrait::hasElementwiseMappableTraits(op);
+  bool elementwise = isElementwise(op);
   if (!elementwise && !isShapeOp(op) && !isa<linalg::ReduceOp>(op))
     return changed;
   for (Value operand : op->getOperands().take_front(
@@ -171,6 +185,18 @@ bool Propagation::forward(Operation *op) {
       return changed | assign(op->getResult(0),
                               getForward(op, layoutOf(operand)));
   return changed;
+}
+
+/// A tile is where its mask is, and what is added to a product where its result
+/// is.
+bool Propagation::tieOperand(Operation *op) {
+  if (auto mma = dyn_cast<MmaOp>(op))
+    return tie({mma.getResult(), mma.getAcc()});
+  if (auto load = dyn_cast<TileLoadOp>(op); load && load.getMask())
+    return tie({load.getResult(), load.getMask()});
+  if (auto store = dyn_cast<TileStoreOp>(op); store && store.getMask())
+    return tie({store.getValue(), store.getMask()});
+  return false;
 }
 
 bool Propagation::backward(Operation *op) {
@@ -182,7 +208,7 @@ bool Propagation::backward(Operation *op) {
   if (isShapeOp(op))
     return assign(op->getOperand(0), getBackward(op, layout));
   bool changed = false;
-  if (OpTrait::hasElementwiseMappableTraits(op))
+  if (isElementwise(op))
     for (Value operand : op->getOperands())
       changed |= assign(operand, layout);
   return changed;
@@ -195,7 +221,7 @@ void Propagation::propagate() {
   while (changed) {
     changed = false;
     for (Operation *op : ops)
-      changed |= forward(op) | tieControlFlow(op);
+      changed |= forward(op) | tieOperand(op) | tieControlFlow(op);
     for (Operation *op : llvm::reverse(ops))
       if (!changed)
         changed = backward(op);
@@ -205,65 +231,99 @@ void Propagation::propagate() {
 /// The elements in row-major order over a thread's access, lanes, warps and the
 /// other registers.
 SpreadAttr Propagation::rowsOf(RankedTensorType type) const {
-  unsigned bits = llvm::Log2_64(type.getNumElements());
+  // The bits of an element's number that threads may have, and those that end a
+  // box.
+  SmallVector<Bits> whole, ending;
+  unsigned next = 0;
+  for (int64_t n : llvm::reverse(type.getShape()))
+    for (int64_t size = 1; size < n; size *= 2)
+      (llvm::isPowerOf2_64(n) || size < (n & -n) ? whole : ending)
+          .push_back(bit(next++));
   unsigned threads = laneBits + *warpBits, access = 0;
   int64_t width = type.getElementType().isIntOrFloat()
                       ? llvm::divideCeil(type.getElementTypeBitWidth(), 8)
                       : 8;
-  while (access + threads < bits && (width << (access + 1)) <= kAccessBytes &&
-         type.getRank() && int64_t(bit(access + 1)) <= type.getShape().back())
+  int64_t row = type.getRank() ? type.getShape().back() : 1;
+  while (access + threads < whole.size() &&
+         (width << (access + 1)) <= kAccessBytes && int64_t(bit(access + 1)) <= (row & -row))
     ++access;
-  SpreadMap map{std::max(access, bits > threads ? bits - threads : 0), laneBits,
-                *warpBits, {}};
-  for (unsigned k = 0; k < map.registers; ++k)
-    map.columns.push_back(bit(k < access ? k : k + threads));
-  for (unsigned k = 0; k < threads; ++k)
-    map.columns.push_back(access + k < bits ? bit(access + k) : 0);
+  SpreadMap map{0, laneBits, *warpBits, {}};
+  auto inThreads = ArrayRef<Bits>(whole).drop_front(access).take_front(threads);
+  llvm::append_range(map.columns, ArrayRef<Bits>(whole).take_front(access));
+  llvm::append_range(map.columns,
+                     ArrayRef<Bits>(whole).drop_front(access + inThreads.size()));
+  llvm::append_range(map.columns, ending);
+  map.registers = map.columns.size();
+  llvm::append_range(map.columns, inThreads);
+  map.columns.append(threads - inThreads.size(), 0);
   return getAttr(type.getContext(), map, type.getShape());
 }
 
-/// Lets the first tile that nothing reaches start in rows.
+/// Lets the results of products that have no layout yet start in one of the
+/// matrix unit.
+LogicalResult Propagation::anchorProducts() {
+  for (Operation *op : ops) {
+    auto mma = dyn_cast<MmaOp>(op);
+    if (!mma || !isOpen(mma.getResult()) || getSpread(mma.getAcc().getType()))
+      continue;
+    RankedTensorType type = mma.getType();
+    auto kind = getMmaKind(mma.getA().getType().getElementType(),
+                           type.getElementType());
+    if (!warpBits)
+      return op->emitOpError()
+             << "is a product whose layout is open; give its result one by "
+                "lego.convert, or the pass the number of 'warps'";
+    SpreadAttr layout = getMmaResult(*kind, type, laneBits, *warpBits);
+    if (!layout)
+      return op->emitOpError() << "is a product of a warp of 32 lanes, got "
+                               << bit(laneBits);
+    assign(mma.getResult(), layout);
+    propagate();
+  }
+  return success();
+}
+
+/// Lets the first tile that nothing reaches start in rows: one that is loaded, or
+/// else a function of constants and indices.
 LogicalResult Propagation::anchorOne(bool &anchored) {
-  for (Operation *op : ops)
-    for (Value result : op->getResults()) {
-      if (!isOpen(result))
-        continue;
-      auto type = cast<RankedTensorType>(result.getType());
-      if (!isa<TileLoadOp>(op) || !warpBits)
-        return op->emitOpError()
-               << "has a tile that no layout reaches; give one to a tile_load or "
-                  "lego.convert, or the pass the number of 'warps'";
-      assign(result, rowsOf(type));
-      anchored = true;
-      return success();
-    }
+  for (bool loads : {true, false})
+    for (Operation *op : ops)
+      for (Value result : op->getResults()) {
+        if (!isOpen(result) || isa<TileLoadOp>(op) != loads)
+          continue;
+        if (!warpBits || !(loads || isElementwise(op)))
+          return op->emitOpError()
+                 << "has a tile that no layout reaches; give one to a tile_load "
+                    "or lego.convert, or the pass the number of 'warps'";
+        assign(result, rowsOf(cast<RankedTensorType>(result.getType())));
+        anchored = true;
+        return success();
+      }
   return success();
 }
 
 /// Whether an operation and its tiles can be spread.
 static LogicalResult checkOperation(Operation *op) {
   auto reduce = dyn_cast<linalg::ReduceOp>(op);
-  if (!isSplat(op) && !isShapeOp(op) &&
-      !OpTrait::hasElementwiseMappableTraits(op) &&
-      !(reduce && reduce.getInputs().size() == 1) &&
-      !isa<ConvertOp, TileLoadOp, TileStoreOp, scf::ForOp, scf::IfOp,
-           scf::YieldOp>(op))
+  if (!fitsAnyLayout(op) && !isShapeOp(op) &&
+      !isElementwise(op) && !(reduce && reduce.getInputs().size() == 1) &&
+      !isa<ConvertOp, TileLoadOp, TileStoreOp, MmaOp, scf::ForOp, scf::WhileOp,
+           scf::IfOp, scf::YieldOp, scf::ConditionOp>(op))
     return op->emitOpError() << "is not supported on spread tiles";
+  if (!keepsNumbers(op))
+    return op->emitOpError() << "divides a size that is no power of two";
   SmallVector<Type> types(op->getOperandTypes());
   llvm::append_range(types, op->getResultTypes());
   for (Type type : types) {
     if (!isTile(type))
       continue;
     auto shape = cast<RankedTensorType>(type).getShape();
-    bool whole = llvm::all_of(
-        shape, [](int64_t n) { return n > 0 && llvm::isPowerOf2_64(n); });
-    unsigned bits = 0;
-    for (int64_t n : whole ? shape : ArrayRef<int64_t>())
-      bits += llvm::Log2_64(n);
-    if (!whole || bits > kMaxRegisterBits + kMaxThreadBits)
+    unsigned bits = 0, most = kMaxRegisterBits + kMaxThreadBits;
+    for (int64_t n : shape)
+      bits += n > 0 ? std::min(llvm::Log2_64_Ceil(n), most + 1) : most + 1;
+    if (bits > most)
       return op->emitOpError()
-             << "has a tile whose sizes are not powers of two, or too large: "
-             << type;
+             << "has a tile whose sizes are not known, or too large: " << type;
   }
   return success();
 }
@@ -273,6 +333,9 @@ LogicalResult Propagation::choose() {
     if (failed(checkOperation(op)))
       return failure();
   bool anchored = true;
+  propagate();
+  if (failed(anchorProducts()))
+    return failure();
   while (anchored) {
     anchored = false;
     propagate();
@@ -287,7 +350,7 @@ LogicalResult Propagation::choose() {
                                  << (1 << kMaxRegisterBits)
                                  << " elements in one thread";
     if (auto store = dyn_cast<TileStoreOp>(op))
-      if (isSplatValue(store.getValue()) && !warpBits)
+      if (isFree(store.getValue()) && !warpBits)
         return op->emitOpError() << "stores a tile that no layout reaches; give "
                                     "the pass the number of 'warps'";
   }
@@ -298,10 +361,13 @@ LogicalResult Propagation::choose() {
 // Rewriting
 //===----------------------------------------------------------------------===//
 
-/// The same number in every element, in the layout of a type.
-static Value splatAs(Operation *op, RankedTensorType type, OpBuilder &builder) {
+/// A tile that fits any layout, in that of a type.
+static Value remadeAs(Operation *op, RankedTensorType type, OpBuilder &builder) {
   Location loc = op->getLoc();
   return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](TileIndexOp index) -> Value {
+        return TileIndexOp::create(builder, loc, type, index.getAxis());
+      })
       .Case([&](tensor::SplatOp splat) -> Value {
         return tensor::SplatOp::create(builder, loc, splat.getInput(), type);
       })
@@ -325,8 +391,8 @@ void Propagation::adapt(OpOperand &operand, SpreadAttr wanted) {
   if (value.getType() == type)
     return;
   OpBuilder builder(operand.getOwner());
-  if (isSplatValue(value)) {
-    operand.set(splatAs(value.getDefiningOp(), type, builder));
+  if (isFree(value)) {
+    operand.set(remadeAs(value.getDefiningOp(), type, builder));
     return;
   }
   Value &result = converted[{value, wanted}];
@@ -338,13 +404,25 @@ void Propagation::adapt(OpOperand &operand, SpreadAttr wanted) {
   operand.set(result);
 }
 
+/// Gives the result of an operation another type, and converts it back.
+void Propagation::convertAfter(Operation *op, Type type) {
+  Value result = op->getResult(0);
+  OpBuilder builder(op->getContext());
+  builder.setInsertionPointAfter(op);
+  Type wanted = result.getType();
+  result.setType(type);
+  auto convert = ConvertOp::create(builder, op->getLoc(), wanted, result);
+  ++numConversions;
+  result.replaceAllUsesExcept(convert, convert);
+}
+
 /// A reduction's result is where its operand's layout puts it; a wanted layout
 /// is converted to afterwards.
 void Propagation::adaptReduction(linalg::ReduceOp op) {
   Value source = op.getInputs().front(), result = op->getResult(0);
   auto sourceType = cast<RankedTensorType>(source.getType());
   SpreadMap map = getMap(sourceType);
-  SmallVector<int64_t> reducedShape(sourceType.getShape());
+  SmallVector<int64_t> reducedShape = getPaddedShape(sourceType.getShape());
   bool mixed = llvm::any_of(map.columns, [&](Bits element) {
     bool kept = false, reduced = false;
     for (auto [axis, i] : llvm::enumerate(split(element, reducedShape)))
@@ -360,39 +438,78 @@ void Propagation::adaptReduction(linalg::ReduceOp op) {
   adapt(op->getOpOperand(1), natural);
   if (natural == wanted)
     return;
-  OpBuilder builder(op->getContext());
-  builder.setInsertionPointAfter(op);
-  Type type = result.getType();
-  result.setType(withSpread(type, natural));
-  auto convert = ConvertOp::create(builder, op.getLoc(), type, result);
-  ++numConversions;
-  result.replaceAllUsesExcept(convert, convert);
+  convertAfter(op, withSpread(result.getType(), natural));
+}
+
+/// The operands of a product are converted to the layouts of fragments. A result
+/// that is wanted in no layout of the matrix unit is converted afterwards.
+void Propagation::adaptProduct(MmaOp op) {
+  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
+  RankedTensorType type = op.getType();
+  MmaKind kind = *getMmaKind(a.getElementType(), type.getElementType());
+  SpreadAttr wanted = getSpread(type), own = wanted;
+  std::string reason;
+  auto fits = [&](Attribute left, Attribute right, Attribute result) {
+    return left && right &&
+           planMma(kind, withSpread(a, left), withSpread(b, right),
+                   withSpread(type, result), reason);
+  };
+  auto operandOf = [&](unsigned index, SpreadAttr result) {
+    return getMmaOperand(kind, index, index ? b : a, type, result);
+  };
+  if (!fits(getSpread(a), getSpread(b), own)) {
+    if (!fits(operandOf(0, own), operandOf(1, own), own))
+      own = getMmaResult(kind, type, wanted.getLaneBits(), wanted.getWarpBits());
+    adapt(op->getOpOperand(0), operandOf(0, own));
+    adapt(op->getOpOperand(1), operandOf(1, own));
+  }
+  adapt(op->getOpOperand(2), own);
+  if (own != wanted)
+    convertAfter(op, withSpread(type, own));
 }
 
 void Propagation::adapt(Operation *op) {
-  if (isSplat(op))
+  if (fitsAnyLayout(op))
     return;
   if (auto reduce = dyn_cast<linalg::ReduceOp>(op))
     return adaptReduction(reduce);
+  if (auto mma = dyn_cast<MmaOp>(op))
+    return adaptProduct(mma);
   if (auto loop = dyn_cast<scf::ForOp>(op)) {
     for (auto [init, result] :
          llvm::zip_equal(loop.getInitArgsMutable(), loop.getResults()))
       if (isTile(result))
         adapt(init, getSpread(result.getType()));
-  } else if (auto yield = dyn_cast<scf::YieldOp>(op)) {
-    for (auto [operand, result] :
-         llvm::zip_equal(yield->getOpOperands(), yield->getParentOp()->getResults()))
-      if (isTile(result))
-        adapt(operand, getSpread(result.getType()));
+  } else if (auto loop = dyn_cast<scf::WhileOp>(op)) {
+    for (auto [init, argument] :
+         llvm::zip_equal(loop.getInitsMutable(), loop.getBeforeArguments()))
+      if (isTile(argument))
+        adapt(init, getSpread(argument.getType()));
+  } else if (isa<scf::YieldOp, scf::ConditionOp>(op)) {
+    Operation *parent = op->getParentOp();
+    ValueRange targets = parent->getResults();
+    if (auto loop = dyn_cast<scf::WhileOp>(parent); loop && isa<scf::YieldOp>(op))
+      targets = loop.getBeforeArguments();
+    auto operands = op->getOpOperands().take_back(targets.size());
+    for (auto [operand, target] : llvm::zip_equal(operands, targets))
+      if (isTile(target))
+        adapt(operand, getSpread(target.getType()));
   } else if (auto store = dyn_cast<TileStoreOp>(op)) {
-    if (isSplatValue(store.getValue()))
+    if (isFree(store.getValue()) && store.getMask() && !isFree(store.getMask()))
+      adapt(op->getOpOperand(0), getSpread(store.getMask().getType()));
+    else if (isFree(store.getValue()))
       adapt(op->getOpOperand(0), rowsOf(store.getValue().getType()));
+    for (OpOperand &mask : store.getMaskMutable())
+      adapt(mask, getSpread(store.getValue().getType()));
   } else if (auto convert = dyn_cast<ConvertOp>(op)) {
-    if (isSplatValue(convert.getSource()))
+    if (isFree(convert.getSource()))
       adapt(op->getOpOperand(0), getSpread(convert.getType()));
   } else if (op->getNumResults() == 1 && isTile(op->getResult(0))) {
     SpreadAttr result = getSpread(op->getResult(0).getType());
-    if (OpTrait::hasElementwiseMappableTraits(op)) {
+    if (auto load = dyn_cast<TileLoadOp>(op)) {
+      for (OpOperand &mask : load.getMaskMutable())
+        adapt(mask, result);
+    } else if (isElementwise(op)) {
       for (OpOperand &operand : op->getOpOperands())
         if (isTile(operand.get()))
           adapt(operand, result);
@@ -421,7 +538,7 @@ void Propagation::rewrite() {
     auto convert = dyn_cast<ConvertOp>(op);
     if (convert && convert.getSource().getType() == convert.getType())
       convert.getResult().replaceAllUsesWith(convert.getSource());
-    if ((convert || isSplat(op)) && op->use_empty())
+    if ((convert || fitsAnyLayout(op)) && op->use_empty())
       op->erase();
   }
 }

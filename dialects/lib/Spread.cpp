@@ -76,11 +76,37 @@ Bits lego::join(ArrayRef<int64_t> index, ArrayRef<int64_t> shape) {
   return element;
 }
 
+SmallVector<int64_t> lego::getPaddedShape(ArrayRef<int64_t> shape) {
+  return llvm::map_to_vector(
+      shape, [](int64_t n) { return int64_t(llvm::PowerOf2Ceil(n)); });
+}
+
+llvm::BitVector lego::getInsideRegisters(RankedTensorType type) {
+  SpreadAttr spread = getSpread(type);
+  SpreadMap map = getMap(type);
+  auto padded = getPaddedShape(type.getShape());
+  llvm::BitVector inside(bit(map.registers));
+  for (Bits x = 0; x < inside.size(); ++x)
+    inside[x] = spread.isInside(split(multiply(map.ofRegisters(), x), padded));
+  return inside;
+}
+
+int64_t lego::getWholeRun(ArrayRef<int64_t> shape) {
+  int64_t run = 1;
+  for (int64_t n : llvm::reverse(shape)) {
+    run *= n & -n;
+    if (!llvm::isPowerOf2_64(n))
+      return run;
+  }
+  return int64_t(1) << 62;
+}
+
 SpreadMap lego::getMap(SpreadAttr spread, ArrayRef<int64_t> shape) {
+  auto padded = getPaddedShape(shape);
   SpreadMap map{spread.getRegisterBits(), spread.getLaneBits(),
                 spread.getWarpBits(), {}};
   for (unsigned k = 0; k < spread.getNumBits(); ++k)
-    map.columns.push_back(join(spread.getBasis(k), shape));
+    map.columns.push_back(join(spread.getBasis(k), padded));
   return map;
 }
 
@@ -90,16 +116,17 @@ SpreadMap lego::getMap(Type type) {
 
 SpreadAttr lego::getAttr(MLIRContext *context, const SpreadMap &map,
                          ArrayRef<int64_t> shape) {
-  SmallVector<int64_t> bases;
+  SmallVector<int64_t> bases, padded = getPaddedShape(shape);
   Span span;
   int64_t copies = 1;
   for (Bits column : map.columns) {
-    llvm::append_range(bases, split(column, shape));
+    llvm::append_range(bases, split(column, padded));
     if (span.add(column, 0))
       copies *= 2;
   }
   return SpreadAttr::get(context, map.registers, map.lanes, map.warps, bases,
-                         copies);
+                         copies,
+                         shape == ArrayRef(padded) ? ArrayRef<int64_t>() : shape);
 }
 
 //===----------------------------------------------------------------------===//
@@ -148,6 +175,10 @@ static ArrayRef<int64_t> shapeOf(Value value) {
   return cast<RankedTensorType>(value.getType()).getShape();
 }
 
+static SmallVector<int64_t> paddedOf(Value value) {
+  return getPaddedShape(shapeOf(value));
+}
+
 static bool isReshape(Operation *op) {
   return isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp>(op);
 }
@@ -156,10 +187,32 @@ bool lego::isShapeOp(Operation *op) {
   return isReshape(op) || isa<linalg::TransposeOp, linalg::BroadcastOp>(op);
 }
 
-bool lego::isSplat(Operation *op) {
+bool lego::fitsAnyLayout(Operation *op) {
   SplatElementsAttr value;
-  return isa<tensor::SplatOp, tensor::EmptyOp, linalg::FillOp>(op) ||
+  return isa<tensor::SplatOp, tensor::EmptyOp, linalg::FillOp, TileIndexOp>(op) ||
          (isa<arith::ConstantOp>(op) && matchPattern(op, m_Constant(&value)));
+}
+
+bool lego::isElementwise(Operation *op) {
+  return isa<linalg::MapOp>(op) || OpTrait::hasElementwiseMappableTraits(op);
+}
+
+bool lego::keepsNumbers(Operation *op) {
+  if (!isReshape(op))
+    return true;
+  auto expand = dyn_cast<tensor::ExpandShapeOp>(op);
+  auto groups = expand ? expand.getReassociationIndices()
+                       : cast<tensor::CollapseShapeOp>(op).getReassociationIndices();
+  auto shape = shapeOf(expand ? op->getResult(0) : op->getOperand(0));
+  for (const ReassociationIndices &group : groups) {
+    bool first = true;
+    for (int64_t axis : group) {
+      if (!first && !llvm::isPowerOf2_64(shape[axis]))
+        return false;
+      first &= shape[axis] == 1;
+    }
+  }
+  return true;
 }
 
 /// The elements that a broadcast adds, in new registers of the same threads.
@@ -178,7 +231,7 @@ static SpreadMap grown(const SpreadMap &map, ArrayRef<int64_t> shape,
 }
 
 static std::optional<SpreadMap> mapInResult(Operation *op, SpreadAttr operand) {
-  auto shape = shapeOf(op->getOperand(0)), wanted = shapeOf(op->getResult(0));
+  auto shape = paddedOf(op->getOperand(0)), wanted = paddedOf(op->getResult(0));
   auto axesOf = [&](ArrayRef<int64_t> axes) {
     return renumber(getMap(operand, shape), shape, axes, wanted);
   };
@@ -198,7 +251,7 @@ static std::optional<SpreadMap> mapInResult(Operation *op, SpreadAttr operand) {
         SmallVector<int64_t> flat{int64_t(ShapedType::getNumElements(shape))};
         if (isReshape(op))
           return renumber(getMap(operand, shape), flat, {0}, flat);
-        if (OpTrait::hasElementwiseMappableTraits(op))
+        if (isElementwise(op))
           return getMap(operand, shape);
         return std::nullopt;
       });
@@ -211,10 +264,11 @@ SpreadAttr lego::getForward(Operation *op, SpreadAttr operand) {
 }
 
 SpreadAttr lego::getBackward(Operation *op, SpreadAttr result) {
-  auto shape = shapeOf(op->getResult(0)), wanted = shapeOf(op->getOperand(0));
+  auto shape = paddedOf(op->getResult(0)), wanted = paddedOf(op->getOperand(0));
   auto axesOf = [&](ArrayRef<int64_t> axes) {
     return getAttr(op->getContext(),
-                   renumber(getMap(result, shape), shape, axes, wanted), wanted);
+                   renumber(getMap(result, shape), shape, axes, wanted),
+                   shapeOf(op->getOperand(0)));
   };
   return llvm::TypeSwitch<Operation *, SpreadAttr>(op)
       .Case([&](linalg::TransposeOp transpose) {
@@ -224,8 +278,9 @@ SpreadAttr lego::getBackward(Operation *op, SpreadAttr result) {
         return axesOf(keptAxes(broadcast.getDimensions(), shape.size()));
       })
       .Default([&](Operation *other) -> SpreadAttr {
-        if (isReshape(op) || OpTrait::hasElementwiseMappableTraits(op))
-          return getAttr(op->getContext(), getMap(result, shape), wanted);
+        if (isReshape(op) || isElementwise(op))
+          return getAttr(op->getContext(), getMap(result, shape),
+                         shapeOf(op->getOperand(0)));
         return {};
       });
 }

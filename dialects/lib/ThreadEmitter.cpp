@@ -3,6 +3,7 @@
 #include "LegoMLIR/ThreadEmitter.h"
 #include "LegoMLIR/TransformOps.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/NVGPU/IR/NVGPUDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 #include <map>
@@ -51,6 +52,10 @@ Value Kernel::getScratch(Type element, int64_t count) {
 //===----------------------------------------------------------------------===//
 // Numbers that are linear in the thread
 //===----------------------------------------------------------------------===//
+
+static Values selected(const Values &values, ArrayRef<Bits> registers) {
+  return llvm::map_to_vector(registers, [&](Bits x) { return values[x]; });
+}
 
 Value ThreadEmitter::constant(int64_t value) {
   return arith::ConstantIndexOp::create(b, value);
@@ -180,12 +185,14 @@ static Type storedType(Type element) {
                               : element;
 }
 
-static int64_t longestRun(MemRefType memref, ArrayRef<int64_t> shape) {
-  if (shape.empty() || !memref.isLastDimUnitStride() ||
+static int64_t longestRun(const ThreadEmitter::Place &place) {
+  auto memref = cast<MemRefType>(place.memref.getType());
+  if (place.shape.empty() || !memref.isLastDimUnitStride() ||
       !memref.getElementType().isIntOrFloat())
     return 1;
   int64_t bits = memref.getElementTypeBitWidth();
-  return bits < 8 ? 1 : std::min(shape.back(), kAccessBytes * 8 / bits);
+  return bits < 8 ? 1
+                  : std::min({place.shape.back(), place.run, kAccessBytes * 8 / bits});
 }
 
 /// The indices of elements whose numbers have these parts that do not depend on
@@ -211,55 +218,101 @@ SmallVector<Values> ThreadEmitter::indicesOf(ArrayRef<Bits> firsts,
   return indices;
 }
 
-Values ThreadEmitter::load(Value memref, ValueRange base,
-                           ArrayRef<int64_t> shape, const SpreadMap &map) {
-  auto type = cast<MemRefType>(memref.getType());
-  Accesses accesses(map, longestRun(type, shape));
+Values ThreadEmitter::indices(unsigned axis, RankedTensorType tile) {
+  SpreadMap map = getMap(tile);
+  SmallVector<Bits> elements;
+  for (Bits x = 0; x < bit(map.registers); ++x)
+    elements.push_back(lego::multiply(map.ofRegisters(), x));
+  auto shape = getPaddedShape(tile.getShape());
+  return llvm::map_to_vector(indicesOf(elements, {}, shape, map),
+                             [&](const Values &index) { return index[axis]; });
+}
+
+Values ThreadEmitter::load(const Place &place, const SpreadMap &map,
+                           const llvm::BitVector &wanted, const Values &mask,
+                           Value other) {
+  auto type = cast<MemRefType>(place.memref.getType());
+  Accesses accesses(map, longestRun(place));
+  llvm::erase_if(accesses.runs,
+                 [&](const auto &run) { return !wanted[run.front()]; });
   SmallVector<Bits> firsts;
   for (const auto &run : accesses.runs)
-    firsts.push_back(multiply(map.ofRegisters(), run.front()));
+    firsts.push_back(lego::multiply(map.ofRegisters(), run.front()));
   Values loaded(bit(map.registers)), values;
   for (auto [run, index] :
-       llvm::zip_equal(accesses.runs, indicesOf(firsts, base, shape, map))) {
+       llvm::zip_equal(accesses.runs,
+                       indicesOf(firsts, place.base, place.shape, map))) {
     if (run.size() == 1) {
-      loaded[run.front()] = memref::LoadOp::create(b, memref, index);
+      loaded[run.front()] = loadOne(place.memref, index,
+                                    mask.empty() ? Value() : mask[run.front()],
+                                    other);
       continue;
     }
     auto wide = VectorType::get({int64_t(run.size())}, type.getElementType());
-    Values elements = unpack(vector::LoadOp::create(b, wide, memref, index));
-    for (auto [x, element] : llvm::zip_equal(run, elements))
+    Value vector;
+    if (mask.empty()) {
+      vector = vector::LoadOp::create(b, wide, place.memref, index);
+    } else {
+      Value instead = vector::BroadcastOp::create(b, wide, other);
+      vector = vector::MaskedLoadOp::create(b, wide, place.memref, index,
+                                            pack(selected(mask, run)), instead);
+    }
+    for (auto [x, element] : llvm::zip_equal(run, unpack(vector)))
       loaded[x] = element;
   }
   for (Bits x = 0; x < loaded.size(); ++x)
-    values.push_back(loaded[multiply(accesses.represent, x)]);
+    values.push_back(wanted[x] ? loaded[lego::multiply(accesses.represent, x)]
+                               : Value());
   return values;
 }
 
-void ThreadEmitter::store(const Values &values, Value memref, ValueRange base,
-                          ArrayRef<int64_t> shape, const SpreadMap &map) {
-  auto type = cast<MemRefType>(memref.getType());
-  Accesses accesses(map, longestRun(type, shape));
+Value ThreadEmitter::loadOne(Value memref, const Values &index, Value condition,
+                             Value other) {
+  if (!condition)
+    return memref::LoadOp::create(b, memref, index);
+  auto branch = scf::IfOp::create(b, other.getType(), condition,
+                                  /*withElseRegion=*/true);
   OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(branch.thenBlock());
+  Value read = memref::LoadOp::create(b, memref, index);
+  scf::YieldOp::create(b, read);
+  b.setInsertionPointToStart(branch.elseBlock());
+  scf::YieldOp::create(b, other);
+  return branch.getResult(0);
+}
+
+void ThreadEmitter::store(const Values &values, const Place &place,
+                          const SpreadMap &map, const Values &mask) {
+  Accesses accesses(map, longestRun(place));
+  llvm::erase_if(accesses.runs,
+                 [&](const auto &run) { return !values[run.front()]; });
+  OpBuilder::InsertionGuard guard(b);
+  auto enter = [&](Value condition) {
+    auto branch = scf::IfOp::create(b, condition, /*withElseRegion=*/false);
+    b.setInsertionPointToStart(branch.thenBlock());
+  };
   if (accesses.copies) {
     Value rest = arith::AndIOp::create(b, kernel.thread, constant(accesses.copies));
-    Value first = arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rest,
-                                        constant(0));
-    auto branch = scf::IfOp::create(b, first, /*withElseRegion=*/false);
-    b.setInsertionPointToStart(branch.thenBlock());
+    enter(arith::CmpIOp::create(b, arith::CmpIPredicate::eq, rest, constant(0)));
   }
   SmallVector<Bits> firsts;
   for (const auto &run : accesses.runs)
-    firsts.push_back(multiply(map.ofRegisters(), run.front()));
+    firsts.push_back(lego::multiply(map.ofRegisters(), run.front()));
   for (auto [run, index] :
-       llvm::zip_equal(accesses.runs, indicesOf(firsts, base, shape, map))) {
+       llvm::zip_equal(accesses.runs,
+                       indicesOf(firsts, place.base, place.shape, map))) {
+    OpBuilder::InsertionGuard each(b);
     if (run.size() == 1) {
-      memref::StoreOp::create(b, values[run.front()], memref, index);
-      continue;
+      if (!mask.empty())
+        enter(mask[run.front()]);
+      memref::StoreOp::create(b, values[run.front()], place.memref, index);
+    } else if (mask.empty()) {
+      vector::StoreOp::create(b, pack(selected(values, run)), place.memref, index);
+    } else {
+      vector::MaskedStoreOp::create(b, place.memref, index,
+                                    pack(selected(mask, run)),
+                                    pack(selected(values, run)));
     }
-    Values elements;
-    for (Bits x : run)
-      elements.push_back(values[x]);
-    vector::StoreOp::create(b, pack(elements), memref, index);
   }
 }
 
@@ -270,6 +323,56 @@ Values ThreadEmitter::unpack(Value vector) {
 Value ThreadEmitter::pack(const Values &values) {
   auto type = VectorType::get({int64_t(values.size())}, values.front().getType());
   return vector::FromElementsOp::create(b, type, values);
+}
+
+Values ThreadEmitter::unpack(Value vector, RankedTensorType tile) {
+  llvm::BitVector inside = getInsideRegisters(tile);
+  Values values(inside.size());
+  for (auto [x, element] : llvm::zip_equal(inside.set_bits(), unpack(vector)))
+    values[x] = element;
+  return values;
+}
+
+Value ThreadEmitter::pack(const Values &values, RankedTensorType tile) {
+  llvm::BitVector inside = getInsideRegisters(tile);
+  Values made;
+  for (unsigned x : inside.set_bits())
+    made.push_back(values[x]);
+  return pack(made);
+}
+
+//===----------------------------------------------------------------------===//
+// Products
+//===----------------------------------------------------------------------===//
+
+Values ThreadEmitter::multiply(const MmaKind &kind, const MmaPlan &plan,
+                               const Values &a, const Values &b_, Values acc) {
+  auto fragment = [&](const Values &values, ArrayRef<Bits> registers,
+                      int64_t elements) -> Value {
+    Values taken = selected(values, registers);
+    auto type = VectorType::get({int64_t(taken.size()) / elements, elements},
+                                taken.front().getType());
+    return vector::FromElementsOp::create(b, type, taken);
+  };
+  int64_t perRegister = bit(kind.neighbours);
+  // Fragments are made where they are first multiplied.
+  llvm::MapVector<Bits, Value> lefts, rights;
+  for (const auto &each : plan.instructions) {
+    Value &left = lefts[each.a.front()], &right = rights[each.b.front()];
+    if (!left)
+      left = fragment(a, each.a, perRegister);
+    if (!right)
+      right = fragment(b_, each.b, perRegister);
+    Value sum = fragment(acc, each.c, 2);
+    sum = nvgpu::MmaSyncOp::create(
+        b, left, right, sum,
+        ArrayRef<int64_t>{kind.rows(), kind.columns(), kind.depth()},
+        /*tf32Enabled=*/left.getType() ==
+            VectorType::get({4, 1}, b.getF32Type()));
+    for (auto [x, element] : llvm::zip_equal(each.c, unpack(sum)))
+      acc[x] = element;
+  }
+  return acc;
 }
 
 //===----------------------------------------------------------------------===//
@@ -288,9 +391,13 @@ Values ThreadEmitter::permute(const Values &values, ArrayRef<Bits> columns) {
       continue;
     Value crossed = isOdd(mask);
     Values before = result;
-    for (Bits x = 0; x < values.size(); ++x)
-      result[x] = arith::SelectOp::create(b, crossed, before[x ^ bit(j)],
-                                          before[x]);
+    for (Bits x = 0; x < values.size(); ++x) {
+      Value own = before[x], other = before[x ^ bit(j)];
+      // A thread never uses the one that is outside of the tile.
+      result[x] = own && other ? Value(arith::SelectOp::create(b, crossed, other, own))
+                  : own        ? own
+                               : other;
+    }
   }
   return result;
 }
@@ -339,39 +446,45 @@ Values ThreadEmitter::exchange(const Values &values, const ExchangePlan &plan) {
   Bits image = imageOf(plan.lane);
   for (auto round : plan.rounds) {
     Value value = sent[round.sent];
-    if (!ownLane) {
+    if (!value) { // outside of the tile
+      read.push_back(value);
+    } else if (!ownLane) {
       Value lane = arith::IndexCastUIOp::create(b, b.getI32Type(),
                                                 moved(base, image, round.lane));
-      value = shuffle(value, gpu::ShuffleMode::IDX, lane);
+      read.push_back(shuffle(value, gpu::ShuffleMode::IDX, lane));
     } else if (round.lane) {
       Value lane = arith::ConstantIntOp::create(b, b.getI32Type(), round.lane);
-      value = shuffle(value, gpu::ShuffleMode::XOR, lane);
+      read.push_back(shuffle(value, gpu::ShuffleMode::XOR, lane));
+    } else {
+      read.push_back(value);
     }
-    read.push_back(value);
   }
   Values kept = permute(read, plan.place);
   for (Bits x = 0; x < bit(plan.repeat.size()); ++x)
-    result.push_back(kept[multiply(plan.repeat, x)]);
+    result.push_back(kept[lego::multiply(plan.repeat, x)]);
   return result;
 }
 
 Values ThreadEmitter::exchangeThroughMemory(const Values &values,
-                                            const SpreadMap &source,
-                                            const SpreadMap &target,
-                                            int64_t elements) {
-  Type type = values.front().getType(), stored = storedType(type);
+                                            RankedTensorType source,
+                                            RankedTensorType target) {
+  Type type = source.getElementType(), stored = storedType(type);
   Values written = values;
-  if (stored != type)
-    for (Value &value : written)
+  for (Value &value : written)
+    if (value && stored != type)
       value = arith::ExtUIOp::create(b, stored, value);
-  Value scratch = kernel.getScratch(stored, elements);
+  int64_t elements = 1;
+  for (int64_t n : getPaddedShape(source.getShape()))
+    elements *= n;
+  Place scratch{kernel.getScratch(stored, elements), {},
+                ArrayRef<int64_t>(elements), getWholeRun(source.getShape())};
   // What was in it before may still be read by other threads.
   gpu::BarrierOp::create(b);
-  store(written, scratch, {}, {elements}, source);
+  store(written, scratch, getMap(source));
   gpu::BarrierOp::create(b);
-  Values result = load(scratch, {}, {elements}, target);
-  if (stored != type)
-    for (Value &value : result)
+  Values result = load(scratch, getMap(target), getInsideRegisters(target));
+  for (Value &value : result)
+    if (value && stored != type)
       value = arith::TruncIOp::create(b, type, value);
   return result;
 }
@@ -380,9 +493,9 @@ Values ThreadEmitter::exchangeThroughMemory(const Values &values,
 // Reductions
 //===----------------------------------------------------------------------===//
 
-Values ThreadEmitter::reduce(Values values, const SpreadMap &kept,
-                             const SpreadMap &reduced, int64_t elements,
+Values ThreadEmitter::reduce(Values values, const Parts &parts,
                              Combine combine) {
+  const SpreadMap &kept = parts.kept, &reduced = parts.reduced;
   // Bits that count each element once.
   Span span;
   SmallVector<unsigned> summed;
@@ -392,9 +505,11 @@ Values ThreadEmitter::reduce(Values values, const SpreadMap &kept,
   SmallVector<unsigned> warpBits;
   for (unsigned k : summed) {
     if (k < reduced.registers) {
-      for (Bits x = 0; x < values.size(); ++x)
-        if (!(x & bit(k)))
-          values[x] = combine(values[x], values[x | bit(k)]);
+      for (Bits x = 0; x < values.size(); ++x) {
+        Value &own = values[x];
+        if (Value other = values[x | bit(k)]; other && !(x & bit(k)))
+          own = own ? combine(own, other) : other;
+      }
     } else if (k >= reduced.registers + reduced.lanes) {
       warpBits.push_back(k);
     }
@@ -423,31 +538,46 @@ Values ThreadEmitter::reduce(Values values, const SpreadMap &kept,
     Value lane = arith::ConstantIntOp::create(b, b.getI32Type(),
                                               bit(k - reduced.registers));
     for (Value &sum : sums)
-      sum = combine(sum, shuffle(sum, gpu::ShuffleMode::XOR, lane));
+      if (sum)
+        sum = combine(sum, shuffle(sum, gpu::ShuffleMode::XOR, lane));
   }
   if (warpBits.empty())
     return sums;
   // The parts of each warp, one behind the other.
-  SpreadMap parts = result;
-  for (auto [j, k] : llvm::enumerate(warpBits))
-    parts.columns[k - kept.registers + result.registers] |= elements << j;
-  int64_t count = int64_t(1) << warpBits.size();
+  SpreadMap placed = result;
+  int64_t count = 1;
+  SmallVector<Bits> columns;
+  for (auto [j, k] : llvm::enumerate(warpBits)) {
+    placed.columns[k - kept.registers + result.registers] |= parts.elements << j;
+    columns.push_back(reduced.columns[k]);
+    count *= 2;
+  }
   Type type = sums.front().getType(), stored = storedType(type);
   auto cast = [&](Value value) -> Value {
-    return stored == type ? value : arith::ExtUIOp::create(b, stored, value);
+    return stored == type || !value ? value
+                                    : arith::ExtUIOp::create(b, stored, value);
   };
   auto castBack = [&](Value value) -> Value {
     return stored == type ? value : arith::TruncIOp::create(b, type, value);
   };
-  Value scratch = kernel.getScratch(stored, count * elements);
+  llvm::BitVector inside(sums.size());
+  for (auto [x, sum] : llvm::enumerate(sums))
+    inside[x] = bool(sum);
+  int64_t whole = count * parts.elements;
+  Value scratch = kernel.getScratch(stored, whole);
   gpu::BarrierOp::create(b);
-  store(llvm::to_vector(llvm::map_range(sums, cast)), scratch, {},
-        {count * elements}, parts);
+  store(llvm::to_vector(llvm::map_range(sums, cast)),
+        {scratch, {}, ArrayRef<int64_t>(whole), parts.run}, placed);
   gpu::BarrierOp::create(b);
+  ArrayRef<int64_t> own(parts.elements);
   for (int64_t part = 0; part < count; ++part) {
-    Values read = load(scratch, {constant(part * elements)}, {elements}, result);
+    if (!parts.isInside(lego::multiply(columns, part)))
+      continue; // no warp of the block has it
+    Value first = constant(part * parts.elements);
+    Values read = load({scratch, first, own, parts.run}, result, inside);
     for (auto [sum, value] : llvm::zip_equal(sums, read))
-      sum = part ? combine(sum, castBack(value)) : castBack(value);
+      if (sum)
+        sum = part ? combine(sum, castBack(value)) : castBack(value);
   }
   return sums;
 }

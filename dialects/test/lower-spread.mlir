@@ -71,3 +71,18 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+// A tile of 512 registers in each thread, four in an access.
+#many = #lego.spread<register = [[1], [2], [4], [8], [16], [32], [64], [128], [256]], lane = [[512], [1024], [2048], [4096], [8192]], warp = []>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @many
+  // CHECK-COUNT-128: vector.load {{.*}} vector<4xi32>
+  // CHECK-NOT: vector.load
+  // CHECK-COUNT-128: vector.store {{.*}} vector<4xi32>
+  gpu.func @many(%m: memref<16384xi32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %i = arith.constant 0 : index
+    %x = lego.tile_load %m[%i] : memref<16384xi32>, tensor<16384xi32, #many>
+    lego.tile_store %x, %m[%i] : memref<16384xi32>, tensor<16384xi32, #many>
+    gpu.return
+  }
+}

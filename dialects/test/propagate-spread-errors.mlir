@@ -26,11 +26,22 @@ gpu.module @m {
 // -----
 #a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
 gpu.module @m {
-  gpu.func @sizes(%m: memref<6xf32>, %n: memref<4xf32>) kernel {
+  gpu.func @sizes(%m: memref<?xf32>, %n: memref<4xf32>) kernel {
     %i = arith.constant 0 : index
     %x = lego.tile_load %n[%i] : memref<4xf32>, tensor<4xf32, #a>
-    // expected-error @+1 {{has a tile whose sizes are not powers of two, or too large: 'tensor<6xf32>'}}
-    %y = lego.tile_load %m[%i] : memref<6xf32>, tensor<6xf32>
+    // expected-error @+1 {{has a tile whose sizes are not known, or too large: 'tensor<8388608xf32>'}}
+    %y = lego.tile_load %m[%i] : memref<?xf32>, tensor<8388608xf32>
+    gpu.return
+  }
+}
+// -----
+gpu.module @m {
+  gpu.func @product(%m: memref<16x16xf16>) kernel {
+    %i = arith.constant 0 : index
+    %zero = arith.constant dense<0.0> : tensor<16x16xf32>
+    %x = lego.tile_load %m[%i, %i] : memref<16x16xf16>, tensor<16x16xf16>
+    // expected-error @+1 {{is a product whose layout is open; give its result one by lego.convert, or the pass the number of 'warps'}}
+    %d = lego.mma %x, %x, %zero : tensor<16x16xf16>, tensor<16x16xf16>, tensor<16x16xf32>
     gpu.return
   }
 }

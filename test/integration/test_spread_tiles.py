@@ -13,19 +13,25 @@ from lego_mlir import interp
 
 pytestmark = needs_plugin
 LANE_BITS = 5
-CONVERSIONS, PROGRAMS = 120, 60
+CONVERSIONS, BOXES, PROGRAMS = 120, 80, 60
 TYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i8": np.int8, "f64": np.float64, "i32": np.int32}
 
 
 def spread_text(bases, shape):
     """The encoding of one basis for each bit: (registers, lanes, warps), each a list of row-major elements."""
-    listed = []
+    listed, padded = [], padded_shape(shape)
     for name, columns in zip(("register", "lane", "warp"), bases, strict=True):
-        each = [[int(i) for i in np.unravel_index(column, shape)] for column in columns]
+        each = [[int(i) for i in np.unravel_index(column, padded)] for column in columns]
         listed.append(f"{name} = {each}")
-    places, reached = sum(map(len, bases)), prod(shape).bit_length() - 1
+    places, reached = sum(map(len, bases)), prod(padded).bit_length() - 1
     copies = f", copies = {1 << (places - reached)}" if places > reached else ""
-    return f"#lego.spread<{', '.join(listed)}{copies}>"
+    box = "" if padded == tuple(shape) else f", box = {[*shape]}"
+    return f"#lego.spread<{', '.join(listed)}{copies}{box}>"
+
+
+def padded_shape(shape):
+    """The next powers of two."""
+    return tuple(1 << (n - 1).bit_length() for n in shape)
 
 
 def held(bases):
@@ -91,12 +97,19 @@ def conversion(number):
         (random_bases(rng, element_bits, warp_bits), within_warps(rng, source), in_threads(rng, source))
     )
     kind = rng.choice(list(TYPES))
+    text = conversion_text(
+        f"k{number}", shape, kind, (source, target), 1 << (LANE_BITS + warp_bits), 1 << len(target[0])
+    )
+    return text, shape, kind, source, target
+
+
+def conversion_text(name, shape, kind, layouts, threads, registers):
+    """The kernel that stores what each thread holds after a conversion: one row of registers a thread."""
     tile = "x".join(map(str, shape))
-    types = [f"tensor<{tile}x{kind}, {spread_text(bases, shape)}>" for bases in (source, target)]
-    threads, registers = 1 << (LANE_BITS + warp_bits), 1 << len(target[0])
+    types = [f"tensor<{tile}x{kind}, {spread_text(bases, shape)}>" for bases in layouts]
     raw = f"memref<{threads}x{registers}x{kind}>"
     zeros = ", ".join(["%zero"] * len(shape))
-    text = f"""gpu.func @k{number}(%in: memref<{tile}x{kind}>, %out: {raw}) kernel
+    return f"""gpu.func @{name}(%in: memref<{tile}x{kind}>, %out: {raw}) kernel
         attributes {{known_block_size = array<i32: {threads}, 1, 1>}} {{
       %zero = arith.constant 0 : index
       %thread = gpu.thread_id x
@@ -106,7 +119,54 @@ def conversion(number):
       vector.store %v, %out[%thread, %zero] : {raw}, vector<{registers}x{kind}>
       gpu.return
     }}"""
-    return text, shape, kind, source, target
+
+
+def boxed_bases(rng, box, warp_bits):
+    """Bases of a padded layout: what ends the box is in registers, or, along the first axis, in warps."""
+    padded = padded_shape(box)
+    whole, ending = [], []
+    for bit in range(prod(padded).bit_length() - 1):
+        at = np.unravel_index(1 << bit, padded)
+        inside = all(i < (n & -n) or n == m for i, n, m in zip(at, box, padded, strict=True))
+        (whole if inside else ending).append(1 << bit)
+    least = max(0, len(whole) - LANE_BITS - warp_bits)
+    more = least + rng.choice((0, 0, 1))
+    whole += [0] * (more + LANE_BITS + warp_bits - len(whole))
+    rng.shuffle(whole)
+    whole = mixed(rng, whole, rng.randrange(8))
+    registers = [column ^ rng.choice((0, *whole)) for column in ending] + whole[:more]
+    rng.shuffle(registers)
+    return registers, whole[more : more + LANE_BITS], whole[more + LANE_BITS :]
+
+
+def boxed_conversion(number):
+    """A conversion of a tile whose sizes are no powers of two; or one that warps end, of which the last is missing."""
+    rng = random.Random(number)
+    warp_bits, kind = rng.randrange(3), rng.choice(list(TYPES))
+    if number % 4 == 0:  # 3 or 5 to 7 warps, each with its part of the first axis
+        warp_bits, warps = rng.choice(((2, 3), (3, 5), (3, 6), (3, 7)))
+        part, columns = rng.choice((1, 2, 4)), rng.choice((8, 16, 32))
+        box, layouts = (warps * part, columns), []
+        for _ in range(2):
+            registers, lanes, _ = boxed_bases(rng, (part, columns), 0)
+            layouts.append((registers, lanes, [(part * columns) << k for k in range(warp_bits)]))
+        return number, box, kind, layouts, 32 * warps
+    box = tuple(rng.choice((3, 4, 5, 6, 8, 12, 16, 20, 24)) for _ in range(rng.choice((1, 2, 2))))
+    box = (*box[:-1], box[-1] if padded_shape(box) != box else 7)
+    layouts = [boxed_bases(rng, box, warp_bits) for _ in range(2)]
+    return number, box, kind, layouts, 1 << (LANE_BITS + warp_bits)
+
+
+def elements_of(bases, box):
+    """The elements of each thread's registers inside of the box: row-major numbers over the box."""
+    found = held(bases)
+    at = np.unravel_index(found, padded_shape(box))
+    inside = np.all([i < n for i, n in zip(at, box, strict=True)], axis=0)
+    present = inside[:, 0]
+    made = inside[present].all(axis=0)
+    assert (inside[present] == made).all(), "a register is inside for some threads"
+    wide = [np.where(inside, i, 0) for i in at]
+    return np.ravel_multi_index(wide, box)[:, made]
 
 
 def lowered(kernels, passes="", options=""):
@@ -145,6 +205,23 @@ def test_each_register_holds_the_element_of_its_layout(shuffles):
     assert seen["memory"] > 10
     assert seen["in a thread"] > 3
     assert (seen["shuffles"] > 10) == shuffles
+
+
+@pytest.mark.parametrize("shuffles", [True, False])
+def test_registers_of_odd_tiles_hold_their_elements(shuffles):
+    cases = [boxed_conversion(number) for number in range(BOXES)]
+    wanted = [elements_of(layouts[1], box) for _, box, _, layouts, _ in cases]
+    texts = [
+        conversion_text(f"k{number}", box, kind, layouts, threads, elements.shape[1])
+        for (number, box, kind, layouts, threads), elements in zip(cases, wanted, strict=True)
+    ]
+    compiled = interp.compile_module(lowered(texts, options=f"{{shuffles={str(shuffles).lower()}}}"))
+    for (number, box, kind, _, threads), elements in zip(cases, wanted, strict=True):
+        values, out = np.arange(prod(box)).astype(TYPES[kind]), np.zeros((threads, elements.shape[1]), TYPES[kind])
+        arrays = [values.reshape(box), out]
+        report = interp.launch(compiled, f"k{number}", grid=1, block=threads, args=arrays, counts=False)
+        assert report.clean, (number, report)
+        assert np.array_equal(out, values[elements[:threads]]), (number, box)
 
 
 class Program:
@@ -293,8 +370,8 @@ def test_programs_without_layouts_compute_what_numpy_does(warp_bits):
 
 
 def test_the_tiles_of_the_reference_page():
-    page = (Path(__file__).parents[2] / "docs/reference/dialect.md").read_text()
-    encodings, body = re.findall(r"```mlir\n([^`]*#rows[^`]*)```", page)
+    page = (Path(__file__).parents[2] / "docs/reference/dialect-tiles.md").read_text()
+    encodings, odd, body, masked, product = re.findall(r"```mlir\n([^`]*)```", page)
     text = f"""{encodings}module attributes {{gpu.container_module}} {{ gpu.module @m {{
       gpu.func @square(%m: memref<4x16xf32>) kernel attributes {{known_block_size = array<i32: 32, 1, 1>}} {{
         %i = arith.constant 0 : index
@@ -305,3 +382,7 @@ def test_the_tiles_of_the_reference_page():
     expected = x * x
     assert interp.launch(lowered, "square", grid=1, block=32, args=[x]).clean
     assert np.array_equal(x, expected)
+    assert "box = [4, 12]" in mlir_opt(f"{odd}func.func private @f(tensor<4x12xf32, #odd>)", "")
+    assert "nvgpu" not in mlir_opt(product, "canonicalize")
+    arguments = "%m: memref<4x12xf32>, %i: index, %ends: tensor<4x16xindex, #rows>, %zero: f32"
+    assert mlir_opt(f"{encodings}func.func @f({arguments}) {{\n{masked}return }}", "canonicalize").count(" mask ") == 2

@@ -1,6 +1,7 @@
 """Kernels of tiles, emitted with layouts as types, lowered by the passes of the plugin, and run: NumPy's results."""
 
 import random
+import re
 
 import numpy as np
 import pytest
@@ -8,11 +9,12 @@ from lego_plugin import mlir_opt, needs_plugin
 
 import lego_mlir as lego
 from lego_mlir import LayoutError, Row, f16, f32, interp
-from test.tile_programs import NUMPY, WHOLE_SIZES, arrays_of, kernel_of, program
+from test.random_products import product_arrays, product_kernel, random_product
+from test.tile_programs import NUMPY, ODD_BLOCKS, ODD_SIZES, arrays_of, kernel_of, program
 
 pytestmark = needs_plugin
 PASSES = "gpu.module(lego-lower-spread,reconcile-unrealized-casts,canonicalize,cse)"
-PROGRAMS = 40
+PROGRAMS, PARTS = 48, 4
 
 
 @lego.kernel(grid=8, block=128)
@@ -43,21 +45,60 @@ def test_softmax_and_a_turned_tile():
     np.testing.assert_array_equal(y, (2 * wide - wide.sum(2, keepdims=True)).reshape(64, 128).T.astype(np.float16))
 
 
-@pytest.mark.parametrize("half", [0, 1])
-def test_random_programs(half):
+def propagated(text, warps):
+    """The module without layouts and conversions, after lego-propagate-spread has found others."""
+    text = text.replace('"lego.convert"', '"arith.bitcast"')
+    text = re.sub(r", #lego\.spread<[^>]*>", "", text)
+    return mlir_opt(text, f"gpu.module(lego-propagate-spread{{warps={warps}}})")
+
+
+def run(text, grid, block, arrays, number):
+    report = interp.launch(mlir_opt(text, PASSES), grid=grid, block=block, args=arrays, counts=False)
+    assert report.clean, (number, report)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_programs(part):
+    """Sizes that are no powers of two, and numbers of warps, among them; also without the chosen layouts."""
     found = 0
-    for number in range(half, PROGRAMS, 2):
-        made = program(random.Random(1000 + number), WHOLE_SIZES)
+    for number in range(part, PROGRAMS, PARTS):
+        draw = random.Random(1000 + number)
+        made = program(draw, ODD_SIZES, ODD_BLOCKS) if number % 3 == 0 else program(draw)
         kernel = kernel_of(made)
         try:
             text = kernel.mlir("tiles")
-        except LayoutError:  # a word without an operation
+        except LayoutError as error:  # a word without an operation
+            assert "has no form on tiles of the lego dialect" in str(error)
             continue
         found += 1
         inputs, outputs = arrays_of(made, number)
-        results = [np.zeros(y.shape, NUMPY[made.dtype]) for y in outputs]
-        report = interp.launch(mlir_opt(text, PASSES), grid=1, block=made.block, args=[*inputs, *results], counts=False)
-        assert report.clean, (number, report)
-        for result, wanted in zip(results, outputs, strict=True):
-            np.testing.assert_array_equal(result, wanted, str(number))
+        texts = [text]
+        if made.block in (64, 128, 256) and number % 2:
+            texts.append(propagated(text, made.block // 32))
+        for each in texts:
+            results = [np.zeros(y.shape, NUMPY[made.dtype]) for y in outputs]
+            run(each, 1, made.block, [*inputs, *results], number)
+            for result, wanted in zip(results, outputs, strict=True):
+                np.testing.assert_array_equal(result, wanted, str(number))
     assert found >= 3
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_products(part):
+    """Loops, branches, masks, indices and products: as NumPy and as the module of threads, bit by bit."""
+    for number in range(part, PROGRAMS, PARTS):
+        made = random_product(random.Random(number))
+        kernel, (inputs, wanted) = product_kernel(made), product_arrays(made, number)
+        text = kernel.mlir("tiles")
+        texts = [text]
+        if made.block != 96 and number % 2:
+            texts.append(propagated(text, made.block // 32))
+        for each in texts:
+            result = np.full_like(wanted, 99)
+            run(each, made.grid, made.block, [*inputs, result], number)
+            np.testing.assert_array_equal(result, wanted, str(made))
+        if number % 4 == 0:
+            other = np.full_like(wanted, 99)
+            flat = [x.reshape(-1) for x in (*inputs, other)]
+            interp.launch(kernel.mlir(), grid=made.grid, block=made.block, args=flat, counts=False)
+            np.testing.assert_array_equal(other, wanted, str(made))

@@ -61,9 +61,11 @@ def LegoPropagateSpread : Pass<"lego-propagate-spread"> {
   let description = [{
     Layouts spread from the tensors that have the encoding `#lego.spread` to
     those that have none: first forward in the order of the program, then
-    backward, through elementwise operations, linalg.transpose, broadcast and
-    reduce, tensor.expand_shape and collapse_shape, scf.for and scf.if. Constants
-    and splats are made again in each layout that is wanted. Where an operand is
+    backward, through elementwise operations, linalg.map, transpose, broadcast and
+    reduce, tensor.expand_shape and collapse_shape, scf.for, scf.while and scf.if.
+    The result of a lego.mma has a layout of the matrix unit from the start, and
+    its operands are converted to those of fragments. Constants, splats and tiles
+    of indices are made again in each layout that is wanted. Where an operand is
     in another layout than its operation needs, a lego.convert follows the
     operand's definition; all uses share it.
 
@@ -88,7 +90,8 @@ def LegoLowerSpread : Pass<"lego-lower-spread"> {
     layouts must agree (lego-propagate-spread makes them). A lego.convert moves
     elements within a thread, within a warp by gpu.shuffle, or else through
     workgroup memory between two barriers. A linalg.reduce combines registers,
-    then lanes by gpu.shuffle, then warps through workgroup memory.
+    then lanes by gpu.shuffle, then warps through workgroup memory. A lego.mma
+    becomes nvgpu.mma.sync on fragments of registers.
 
     The block size of the gpu.launch or gpu.func is known, and the number of
     threads of each layout.
@@ -102,8 +105,8 @@ def LegoLowerSpread : Pass<"lego-lower-spread"> {
               "Conversions through workgroup memory">];
   let dependentDialects = [
     "::mlir::arith::ArithDialect", "::mlir::gpu::GPUDialect",
-    "::mlir::memref::MemRefDialect", "::mlir::scf::SCFDialect",
-    "::mlir::vector::VectorDialect"];
+    "::mlir::memref::MemRefDialect", "::mlir::nvgpu::NVGPUDialect",
+    "::mlir::scf::SCFDialect", "::mlir::vector::VectorDialect"];
 }
 
 #endif // LEGO_PASSES_TD

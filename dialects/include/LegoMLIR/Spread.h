@@ -11,6 +11,7 @@
 #define LEGOMLIR_SPREAD_H
 
 #include "LegoMLIR/Lego.h"
+#include "llvm/ADT/BitVector.h"
 
 namespace lego {
 
@@ -65,26 +66,42 @@ SpreadAttr getSpread(mlir::Type type);
 /// The tensor type with another encoding, or none.
 mlir::RankedTensorType withSpread(mlir::Type type, mlir::Attribute spread);
 
-/// The matrix of an encoding over a shape that it verifies.
+/// The next powers of two, over which elements are numbered.
+llvm::SmallVector<int64_t> getPaddedShape(llvm::ArrayRef<int64_t> shape);
+/// The registers that hold elements of a spread tile, for all threads.
+llvm::BitVector getInsideRegisters(mlir::RankedTensorType type);
+/// The least number of consecutive elements, in the order of their numbers, of
+/// which all or none are inside; 2^62 where the tile has no box.
+int64_t getWholeRun(llvm::ArrayRef<int64_t> shape);
+
+/// The matrix of an encoding over a shape that it verifies, which it may pad.
 SpreadMap getMap(SpreadAttr spread, llvm::ArrayRef<int64_t> shape);
 SpreadMap getMap(mlir::Type type);
 SpreadAttr getAttr(mlir::MLIRContext *context, const SpreadMap &map,
                    llvm::ArrayRef<int64_t> shape);
 
-/// The coordinates of an element, and back.
+/// The coordinates of an element, and back. The shape is padded.
 llvm::SmallVector<int64_t> split(Bits element, llvm::ArrayRef<int64_t> shape);
 Bits join(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> shape);
 
 /// The map under other axes: axis k of the result is axis `axes[k]` of `shape`,
-/// or new and of index 0 if that is negative. Registers of copies go.
+/// or new and of index 0 if that is negative. Registers of copies go. Shapes are
+/// padded.
 SpreadMap renumber(const SpreadMap &map, llvm::ArrayRef<int64_t> shape,
                    llvm::ArrayRef<int64_t> axes,
                    llvm::ArrayRef<int64_t> resultShape);
 
-/// Constants, splats, fills and empty tiles, which every layout fits.
-bool isSplat(mlir::Operation *op);
+/// Constants, splats, fills, empty tiles and those of indices, which every
+/// layout fits.
+bool fitsAnyLayout(mlir::Operation *op);
+/// Elementwise operations, and linalg.map.
+bool isElementwise(mlir::Operation *op);
 /// linalg.transpose and broadcast, tensor.expand_shape and collapse_shape.
 bool isShapeOp(mlir::Operation *op);
+
+/// Whether the numbers of elements stay: boxes end along the first of the axes
+/// that tensor.expand_shape or collapse_shape divides or joins.
+bool keepsNumbers(mlir::Operation *reshape);
 
 /// Layouts through one operation, or null where it determines none: the
 /// encoding of its result from that of operand 0, and back. Elementwise

@@ -8,7 +8,7 @@
 #ifndef LEGOMLIR_THREADEMITTER_H
 #define LEGOMLIR_THREADEMITTER_H
 
-#include "LegoMLIR/Spread.h"
+#include "LegoMLIR/MmaPlan.h"
 #include "mlir/Dialect/GPU/IR/GPUDialect.h"
 #include "mlir/IR/ImplicitLocOpBuilder.h"
 
@@ -43,30 +43,59 @@ public:
       : b(loc, builder), kernel(kernel), laneBits(laneBits),
         threadBits(threadBits) {}
 
+  /// The registers of a tile, null for those outside of its box, and the vector
+  /// of those inside.
+  Values unpack(mlir::Value vector, mlir::RankedTensorType tile);
+  mlir::Value pack(const Values &values, mlir::RankedTensorType tile);
+  /// The elements of a vector, and back.
   Values unpack(mlir::Value vector);
   mlir::Value pack(const Values &values);
 
-  /// The registers of a tile whose element 0 is at `base`; of 0 where it is
-  /// empty. `shape` is the tile's.
-  Values load(mlir::Value memref, mlir::ValueRange base,
-              llvm::ArrayRef<int64_t> shape, const SpreadMap &map);
-  /// Each element is stored by one thread.
-  void store(const Values &values, mlir::Value memref, mlir::ValueRange base,
-             llvm::ArrayRef<int64_t> shape, const SpreadMap &map);
+  /// Where a tile is in memory.
+  struct Place {
+    mlir::Value memref;
+    mlir::ValueRange base;         // the index of element 0; 0 where it is empty
+    llvm::ArrayRef<int64_t> shape; // padded
+    int64_t run;                   // consecutive elements that are inside together
+  };
+
+  /// The registers of a tile, but for those that are not `wanted`. With a `mask`,
+  /// a register whose condition is false is `other`.
+  Values load(const Place &place, const SpreadMap &map,
+              const llvm::BitVector &wanted, const Values &mask = {},
+              mlir::Value other = {});
+  /// Each element is stored by one thread; null values are not stored, nor those
+  /// whose condition is false.
+  void store(const Values &values, const Place &place, const SpreadMap &map,
+             const Values &mask = {});
 
   /// The registers in the target's layout, by a plan of registers or shuffles.
   Values exchange(const Values &values, const ExchangePlan &plan);
-  /// The same through workgroup memory.
-  Values exchangeThroughMemory(const Values &values, const SpreadMap &source,
-                               const SpreadMap &target, int64_t elements);
+  /// The same through workgroup memory, between types with one shape.
+  Values exchangeThroughMemory(const Values &values, mlir::RankedTensorType source,
+                               mlir::RankedTensorType target);
 
-  /// The sums over the bits of a place whose bases are in `reduced`; those in
-  /// `kept` number the elements of the result.
-  Values reduce(Values values, const SpreadMap &kept, const SpreadMap &reduced,
-                int64_t elements, Combine combine);
+  /// A reduction's operand as two matrices: `kept` numbers the elements of the
+  /// result, `reduced` those that are combined, of which `isInside` may refuse
+  /// the ones of a warp.
+  struct Parts {
+    SpreadMap kept, reduced;
+    llvm::function_ref<bool(Bits element)> isInside;
+    int64_t elements, run; // of the result, padded
+  };
+  Values reduce(Values values, const Parts &parts, Combine combine);
+
+  /// The indices of a tile's registers along an axis.
+  Values indices(unsigned axis, mlir::RankedTensorType tile);
+
+  /// acc + a b, register by register.
+  Values multiply(const MmaKind &kind, const MmaPlan &plan, const Values &a,
+                  const Values &b, Values acc);
 
 private:
   mlir::Value constant(int64_t value);
+  mlir::Value loadOne(mlir::Value memref, const Values &index,
+                      mlir::Value condition, mlir::Value other);
   mlir::Value linear(llvm::ArrayRef<Bits> columns);
   mlir::Value isOdd(Bits mask);
   mlir::Value moved(mlir::Value base, Bits image, Bits offset);

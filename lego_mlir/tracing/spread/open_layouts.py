@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import sympy
+
 from lego_mlir.aliases import IndexLike, Operand
 from lego_mlir.engine.layout_choice import LayoutChoice
 from lego_mlir.engine.operand_places import added_in_place, ordered_operands
@@ -40,6 +42,7 @@ from lego_mlir.engine.tile_graph import (
     label_back,
 )
 from lego_mlir.errors import LayoutError, LegoError, TraceError
+from lego_mlir.expr.index import Index
 from lego_mlir.expr.intervals import bounds
 from lego_mlir.f2.boxed import boxed, linear
 from lego_mlir.f2.linear import LinearLayout
@@ -50,6 +53,7 @@ from lego_mlir.tracing.spread.distributed import Spread, dtype_of
 from lego_mlir.tracing.spread.variables import SpreadVariable
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.launch_bounds import NO_BOUNDS, LaunchBounds
+from lego_mlir.tracing.trace.marks import KeptTile
 from lego_mlir.tracing.trace.trace import Compute, Constant, If, Statement
 from lego_mlir.tracing.trace.tracer import Tracer
 from lego_mlir.tracing.words import warps
@@ -86,6 +90,7 @@ class TileWord:
     """A tile operation of a run that keeps them whole: its node, the element that stands for its result, and memory.
 
     `statements` make the element from those of the operands, `elements`; of a reduction it is two of them combined.
+    `other` is what a load gives outside of memory, `axis` that of a tile of indices, whose element is a symbol.
     """
 
     node: TileNode
@@ -94,6 +99,8 @@ class TileWord:
     statements: Sequence[Statement] = ()
     memory: View | None = None
     at: Sequence[IndexLike] = ()
+    other: Operand = 0
+    axis: int | None = None
 
 
 @dataclass(slots=True)
@@ -245,17 +252,18 @@ class OpenLayouts:
         word: str,
         dtype: DType | None = None,
         memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None = None,
+        other: Operand = 0,
     ) -> Operand:
         """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
 
         The result of a reduction of one axis to none is data, that of a store or an assignment None. `memory` is that
-        of a load or a store, with the index of its first element.
+        of a load or a store, with the index of its first element; outside of it a load gives `other`.
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         nodes = [x.node for x in operands]
         if self.words is not None:
-            return self._kept(operands, shape, sample, word, memory)
+            return self._kept(operands, shape, sample, word, memory, other)
         if self.is_recording:
             element = sample()
             node = self.node(operation(), nodes, shape, dtype or _type_of(element), word)
@@ -273,18 +281,21 @@ class OpenLayouts:
         sample: Callable[[], Operand],
         word: str,
         memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None,
+        other: Operand,
     ) -> Operand:
         """The tile of one operation in a run that keeps words."""
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         assert self.words is not None
         self.statements = ()
-        node, element = self._met(word, tuple(shape)), sample()
+        node = self._met(word, tuple(shape))
         given, at = memory or (None, None)
         view, at = (given.view, given.at) if isinstance(given, Part) else (given, at)
         samples = [x.sample for x in operands]
+        with self.tracer.word(KeptTile(len(self.words))):
+            element = sample()
         whole = view if isinstance(view, View) else None
-        self.words.append(TileWord(node, element, samples, self.statements, whole, at or ()))
+        self.words.append(TileWord(node, element, samples, self.statements, whole, at or (), other))
         return element if node.has_no_layout else OpenTile(self, node, node.element, element)
 
     def _computed(self, node: TileNode, compute: TileFunction) -> Operand:
@@ -365,25 +376,35 @@ class OpenLayouts:
         make: Callable[[LinearLayout, Sequence[Spread]], Spread],
         word: str,
         counted: Callable[[Operand], int | None] = lambda element: None,
+        axis: int | None = None,
     ) -> OpenTile:
         """A tile that is made in any layout where it is used, from operands that are.
 
         `counted` is the axis, if any, along which its elements are a number and those that follow it, by one of them.
+        A tile of the indices along an `axis` has a symbol as its element in a run that keeps words.
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
         self.statements = ()
-        element = sample() if self.has_elements else None
+        counts = self.words is not None and axis is not None
+        element = (self._symbol(shape[axis or 0]) if counts else sample()) if self.has_elements else None
         if not self.is_recording:
             node = self._met(word, tuple(shape))
         else:
             node = self.node(FreeTile(counted(element)), [x.node for x in operands], shape, _type_of(element), word)
         if self.words is not None:
-            self.words.append(TileWord(node, element, statements=self.statements))
+            samples = [x.sample for x in operands]
+            self.words.append(TileWord(node, element, samples, self.statements, axis=axis))
         self._makers[node] = lambda layout: make(
             boxed(layout, node.shape), [self._fetched(x.node, layout) for x in operands]
         )
         return OpenTile(self, node, node.element, element)
+
+    def _symbol(self, size: int) -> Index:
+        """An index below `size`, defined in the innermost region."""
+        symbol, _ = self.tracer.loop_symbol(sympy.Integer(0), sympy.Integer(size), sympy.Integer(1))
+        self.tracer.define_symbol(symbol)
+        return Index(symbol)
 
     def relabelled(self, operation: TileOperation, x: OpenTile, shape: Sequence[int], word: str) -> OpenTile:
         """The same elements under other labels."""

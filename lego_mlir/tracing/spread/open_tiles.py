@@ -466,7 +466,8 @@ def load(
         assert isinstance(view, View)
         return staged(view, (0,) * len(view.dims()) if at is None else at, shape, contiguous_axis(layout), count)
 
-    return layouts.tile(operation, (), shape, sample, compute, f"load of {name_of(view)}", view.dtype, (source, at))
+    word = f"load of {name_of(view)}"
+    return layouts.tile(operation, (), shape, sample, compute, word, view.dtype, (source, at), other)
 
 
 def full(dtype: DType, shape: Sequence[int], value: Operand) -> OpenTile:
@@ -497,7 +498,7 @@ def arange(shape: Sequence[int], axis: int) -> OpenTile:
 
     counted = axis if padded(shape) == shape else None
     return layouts_of(tracer).free(
-        (), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange", lambda _: counted
+        (), shape, sample, lambda layout, _: filled.arange(layout, axis), "lego.arange", lambda _: counted, axis
     )
 
 

@@ -306,9 +306,19 @@ class OnSide:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTile:
+    """A tile operation that a run for the `lego` dialect keeps whole, by its number among these.
+
+    Of the statements only writes to a variable of the tile's elements are left, which tell that loops carry it.
+    """
+
+    number: int
+
+
 Word = (
     StagedTile | TileSums | TileProduct | SumsStored | StoredTile | CopyOut | MatrixStores | Dependent | Meeting
-    | ResidentBlocks | RingMade | RingPass | RingCopy | ThreadCopies | OnSide
+    | ResidentBlocks | KeptTile | RingMade | RingPass | RingCopy | ThreadCopies | OnSide
 )  # fmt: skip
 """A word of the language: its branch always runs, and emitters print the statements of the branch in place."""
 Mark = WarpRole | TileCopy | Word

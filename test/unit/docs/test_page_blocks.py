@@ -70,6 +70,8 @@ def expected(order, x):
 # Languages that other tests run or parse.
 OTHERS = {
     ("reference/dialect.md", "mlir"): "test/integration/test_lego_plugin.py and test/dialect_mutations.py parse it",
+    ("reference/dialect-tiles.md", "mlir"): "test/integration/test_spread_tiles.py parses and runs it",
+    ("reference/dialect-tiles.md", "text"): "the grammar: dialects/test/spread-attribute.mlir and spread-box.mlir",
     ("reference/dialect.md", "text"): "the grammar: test/unit/layout parses each production",
     ("reference/irs.md", "text"): "a diagram",
     ("how-to/check-cuda.md", "cuda"): "test/unit/sanitize compiles such kernels where nvcc is",
