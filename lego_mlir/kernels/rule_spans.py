@@ -7,7 +7,7 @@ formulas of the block's first row. With i in a block, of whose values a i is at 
     all pairs are allowed    where       b j >= -(L + d)        the interval `all`: tiles inside have no mask
 
 Both are joined by the condition's operators; of a union the first one is within `some`, and `all` is within the second.
-For causal attention, j <= i, `some` ends behind the last query of the block and `all` behind the first.
+For causal attention, j <= i, `some` ends after the last query of the block and `all` after the first.
 """
 
 from __future__ import annotations

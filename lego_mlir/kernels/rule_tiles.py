@@ -54,7 +54,7 @@ def pairs_of(form: AttentionForm, place: Place, reads: Mapping[str, Operand]) ->
 def score_and_slope(
     form: AttentionForm, products: Operand, row: Operand, column: Operand, place: Place, reads: Mapping[str, Operand]
 ) -> tuple[Operand, Operand | None]:
-    """What exponents are of: products as they are, or the user's score of these and its derivative."""
+    """The argument of exponents: the products, or the user's score of these and its derivative."""
     if form.rules.score is None:
         return products, None
     return pairs_of(form, place, reads).with_derivative(products * form.factor, row, column)

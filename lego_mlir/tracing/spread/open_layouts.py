@@ -1,11 +1,11 @@
 """Layouts that are open while a kernel is recorded, and filled in when it is recorded again.
 
 The function of a kernel that has tiles without a layout runs twice. The first run records the graph of its tile
-operations for `lego_mlir.engine`; of each tile one element stands for all, so that ranges, types and the instructions
+operations for `lego_mlir.engine`; of each tile one element represents all, so that ranges, types and the instructions
 of an element are known, and the statements are dropped. The engine chooses. In the second run the same words meet the
-same nodes of the graph, and make spread values in the chosen layouts at once, with the conversions behind them.
+same nodes of the graph, and make spread values in the chosen layouts at once, with the conversions after them.
 
-Every word is one call of `OpenLayouts.tile` or `relabelled`: a node, a function for the element that stands for all,
+Every word is one call of `OpenLayouts.tile` or `relabelled`: a node, a function for the element that represents all,
 and a function from the operands' spread values to the result's.
 """
 
@@ -83,7 +83,7 @@ TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
 
 @dataclass(frozen=True, slots=True)
 class TileWord:
-    """A tile operation of a run that keeps them whole: its node, the element that stands for its result, and memory.
+    """A tile operation of a run that keeps them whole: its node, the element that represents its result, and memory.
 
     `statements` make the element from those of the operands, `elements`; of a reduction it is two of them combined.
     """
@@ -134,7 +134,7 @@ class OpenLayouts:
 
     @property
     def has_elements(self) -> bool:
-        """Whether one element of each tile stands for all, in place of values."""
+        """Whether one element of each tile represents all, in place of values."""
         return self.choice is None or self.words is not None
 
     def bounds(self) -> LaunchBounds:
@@ -246,7 +246,7 @@ class OpenLayouts:
         dtype: DType | None = None,
         memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None = None,
     ) -> Operand:
-        """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
+        """The tile of one operation. `sample` makes the element that represents all, `compute` the spread value.
 
         The result of a reduction of one axis to none is data, that of a store or an assignment None. `memory` is that
         of a load or a store, with the index of its first element.
@@ -345,7 +345,7 @@ class OpenLayouts:
             self._values[node][target] = _as(made, target, node.shape)
 
     def _fetched(self, node: TileNode, layout: LinearLayout) -> Spread:
-        """The value of a node in a layout that was chosen for it, behind new labels where it is no value itself."""
+        """The value of a node in a layout that was chosen for it, below new labels where it is no value itself."""
         operation = node.operation
         if isinstance(operation, FreeTile):
             return _as(self._makers[node](layout), layout, node.shape)
