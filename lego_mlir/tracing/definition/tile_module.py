@@ -102,7 +102,7 @@ class SpreadValue(Value):
 
 
 class SpreadEmitter(KernelEmitter):
-    """Emits the tile operations of a kernel, which are all that it has."""
+    """Emits a kernel of nothing but tile operations."""
 
     def __init__(self, trace: KernelTrace, words: Sequence[TileWord], choice: LayoutChoice) -> None:
         super().__init__(trace, "arith")
@@ -110,14 +110,14 @@ class SpreadEmitter(KernelEmitter):
         self._tiles: dict[tuple[TileNode, LinearLayout], Emitted] = {}
 
     def memref_of(self, buffer: Buffer) -> str:
-        """Tensors have their axes, in row-major order."""
+        """The type of a tensor in memory: its axes, in row-major order."""
         dims = buffer.layout.dims()
         if not all(isinstance(n, int) for n in dims) or strides(buffer.layout) != strides(Row(*dims)):
             raise LayoutError(f"{buffer.name}: a tile of the lego dialect is in a tensor Row(..) of constant sizes")
         return f"memref<{'x'.join(map(str, dims))}x{buffer.dtype.in_memory}>"
 
     def symbols_used(self) -> Collection[Symbol]:
-        """Those of the indices at which tiles begin."""
+        """The symbols of the indices at which tiles begin."""
         return {symbol for word in self.words.values() for i in word.at for symbol in as_expr(i).free_symbols}
 
     def _emit_body(self, body: Sequence[Statement]) -> None:
@@ -267,14 +267,14 @@ class SpreadEmitter(KernelEmitter):
     def _collapsed(
         self, x: Emitted, groups: Sequence[Sequence[int]], shape: Sequence[int], layout: LinearLayout, dtype: DType
     ) -> Emitted:
-        """The tile with each group of axes as one."""
+        """The tile with each group of axes merged into one."""
         if len(groups) == len(layout.outs) == sum(map(len, groups)):
             return x
         attributes = {"reassociation": _nested(groups)}
         return self.printer.build.value("tensor.collapse_shape", (x,), _tensor(shape, dtype, layout), attributes)
 
     def _expanded(self, x: Emitted, groups: Sequence[Sequence[int]], node: TileNode, layout: LinearLayout) -> Emitted:
-        """The tile of a node, of which each group of axes was one."""
+        """The tile of a node, of which each group of axes was merged into one."""
         attributes = {"reassociation": _nested(groups), "static_output_shape": _integers(node.shape)}
         return self.printer.build.value("tensor.expand_shape", (x,), self._type(node, layout), attributes)
 

@@ -190,7 +190,7 @@ class OpenLayouts:
         )
 
     def _region_number(self) -> int:
-        """The number of the innermost region; another one where it was left in between."""
+        """The number of the innermost region; a new one if it was left in between."""
         number, region = self._region
         if region is not self.tracer.innermost:
             self._region = number + 1, self.tracer.innermost
@@ -210,7 +210,7 @@ class OpenLayouts:
         return found
 
     def _trips(self) -> float:
-        """How often the innermost region runs, about."""
+        """The approximate number of times that the innermost region runs."""
         product = 1.0
         for symbol, *ends, step in self.tracer.loops:
             known = self.tracer.ranges[symbol]
@@ -223,7 +223,7 @@ class OpenLayouts:
         return product
 
     def _is_uniform(self) -> bool:
-        """Whether all threads of the block surely reach this point: under no condition of threads or of data."""
+        """Whether all threads of the block certainly reach this point: under no condition of threads or of data."""
         tracer = self.tracer
         try:
             require_uniform(tracer, "a tile")
@@ -366,9 +366,9 @@ class OpenLayouts:
         word: str,
         counted: Callable[[Operand], int | None] = lambda element: None,
     ) -> OpenTile:
-        """A tile that is made in any layout where it is used, from operands that are.
+        """A tile that is made where it is used, in any layout, from operands in the same one.
 
-        `counted` is the axis, if any, along which its elements are a number and those that follow it, by one of them.
+        `counted` gives the axis, if any, along which elements are consecutive numbers, by one of them.
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
 
@@ -435,7 +435,7 @@ def layouts_of(tracer: Tracer) -> OpenLayouts:
 
 
 def slots_of(statements: Sequence[Statement]) -> float:
-    """The instructions of statements, about."""
+    """The approximate number of instructions of statements."""
     total = 0.0
     for statement in statements:
         if isinstance(statement, If):
