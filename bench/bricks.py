@@ -136,7 +136,9 @@ def table() -> None:
     comparison.write("bricks", ["stencil", "n"], lines, ours="bricks 4x4x32")
 
 
-BENCHMARK = runner.Benchmark("bricks", list(product(NAMES, SIZES)), timed, table, render, static, counts=True)
+BENCHMARK = runner.Benchmark(
+    "bricks", list(product(NAMES, SIZES)), timed, table, render, static, counts=True, together=True
+)
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

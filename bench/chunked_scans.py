@@ -39,7 +39,6 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
 
     for name in dict.fromkeys(name for name, *_ in cases):
         for kernel in KERNELS[name]:
-            (folder / f"{kernel}.cubin").unlink(missing_ok=True)  # of an example that has changed
             mlir_kernels.keep_cubin(folder, spec.load(EXAMPLES / f"{name}.py").kernels[kernel], TARGET)
 
 

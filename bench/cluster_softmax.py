@@ -81,7 +81,7 @@ def table() -> None:
     mlir_kernels.put_results("results/triton-softmax.md", NAME, NAME, made, "torch", note="; in ms")
 
 
-BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render)
+BENCHMARK = runner.Benchmark(NAME, CASES, timed, table, render, together=True)
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

@@ -544,7 +544,7 @@ def best_table(rows: list[Made]) -> mlir_kernels.Table:
 BENCHMARK = runner.Benchmark(
     NAME, CASES, timed, table, render, groups={group: [c for c in CASES if c[0] == group] for group, *_ in CASES},
     steps={"count": count, "profiled": profiled, "placement": placement, "predict": predict,
-           "random": lambda _: random_table()},
+           "random": lambda _: random_table()}, together=True,
 )  # fmt: skip
 
 if __name__ == "__main__":

@@ -515,11 +515,11 @@ def gather_table() -> None:
 
 BENCHMARK = runner.Benchmark(
     NAME, [(case,) for case in CASES], timed, table, render_with(kernel, WAYS, facts_of),
-    steps={"static": static, "random": random},
+    steps={"static": static, "random": random}, together=True,
 )  # fmt: skip
 GATHER_BENCHMARK = runner.Benchmark(
     GATHER, [(case,) for case in GATHERS], timed_gather, gather_table,
-    render_with(gather_kernel, GATHER_WAYS, lambda case, ways: ways), steps={"static": gather_static},
+    render_with(gather_kernel, GATHER_WAYS, lambda case, ways: ways), steps={"static": gather_static}, together=True,
 )  # fmt: skip
 BENCHMARKS = {one.name: one for one in (BENCHMARK, GATHER_BENCHMARK)}
 

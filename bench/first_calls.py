@@ -234,7 +234,7 @@ def table() -> None:
 
 
 BENCHMARK = runner.Benchmark(
-    NAME, table=table, steps={"time": measure, "child": lambda words: child(words[0], "rival" in words)}
+    NAME, table=table, steps={"time": measure, "child": lambda words: child(words[0], "rival" in words)}, alone=True
 )
 
 if __name__ == "__main__":

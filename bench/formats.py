@@ -81,7 +81,6 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for (case,) in cases:
         plan = conversion_of(case, GPU_MIB)
         ((kernel, arguments),) = kernels_of(plan)
-        (folder / case / f"{kernel.name}.cubin").unlink(missing_ok=True)
         mlir_kernels.keep_cubin(folder / case, kernel, TARGET)
         facts[case] = {
             "kernel": kernel.name,
@@ -367,7 +366,7 @@ def calls_table() -> None:
     mlir_kernels.put_results(PAGE, CALLS_NAME, CALLS_NAME, made, "torch", note=means)
 
 
-FORMATS = runner.Benchmark(NAME, [(case,) for case in CASES], timed, table, render, steps={"cpu": cpu})
+FORMATS = runner.Benchmark(NAME, [(case,) for case in CASES], timed, table, render, steps={"cpu": cpu}, together=True)
 BENCHMARKS = {
     NAME: FORMATS, CALLS_NAME: runner.Benchmark(CALLS_NAME, [(case,) for case in CALLS], timed_call, calls_table)
 }  # fmt: skip

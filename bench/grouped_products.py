@@ -312,14 +312,15 @@ def table() -> None:
 
 
 BENCHMARK = runner.Benchmark(
-    NAME, CASES, timed, table, render, target=TARGET, protocol=harness.Protocol(patience_ms=600), steps={"check": check}
-)
+    NAME, CASES, timed, table, render, target=TARGET, protocol=harness.Protocol(patience_ms=600),
+    steps={"check": check}, together=True,
+)  # fmt: skip
 CALLS = runner.Benchmark(
     "batched_calls", [drawn(random.Random(f"35 batches {number}")) for number in range(DRAWN)], timed_call,
     protocol=harness.Protocol("steady", 0.03, 2, graphs=True, patience_ms=100), draw=drawn,
 )  # fmt: skip
 TILE_TIMES = runner.Benchmark(
-    "batched_tiles", TILED, timed_tiles, render=render_tiles, target=TARGET,
+    "batched_tiles", TILED, timed_tiles, render=render_tiles, target=TARGET, together=True,
     protocol=harness.Protocol("steady", 0.02, 2, graphs=True, patience_ms=40),
 )  # fmt: skip
 BENCHMARKS = {one.name: one for one in (BENCHMARK, CALLS, TILE_TIMES)}

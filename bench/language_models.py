@@ -9,7 +9,6 @@ host a flush of the cache before each launch hides. A contender that is not inst
 import itertools
 import math
 import random
-import shutil
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -535,7 +534,6 @@ def drawing() -> Callable[[random.Random], harness.Case]:
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for name, (_, columns) in cases:
-        shutil.rmtree(folder / f"{name}-{columns}", ignore_errors=True)  # of an example that has changed
         for kernel, made in KERNELS[name].build(columns).items():
             mlir_kernels.keep_cubin(folder / f"{name}-{columns}" / kernel, made, TARGET)
 

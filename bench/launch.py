@@ -274,7 +274,7 @@ def table() -> None:
     mlir_kernels.put_results("results/launch.md", "launch", "launch", made, note=f", PyTorch {torch}; in us")
 
 
-BENCHMARK = runner.Benchmark("launch", table=table, render=render, steps={"time": measure})
+BENCHMARK = runner.Benchmark("launch", table=table, render=render, steps={"time": measure}, alone=True)
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

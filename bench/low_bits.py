@@ -56,7 +56,6 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     from lego_mlir import bf16, f4e2m1fn, f8e4m3fn, f8e8m0fnu, f16, i4
 
     if any(kind == "w4a16" for kind, *_ in cases):
-        (folder / "w4a16.cubin").unlink(missing_ok=True)
         mlir_kernels.keep_cubin(folder, many_tokens.w4a16, TARGET)
     types = {
         "w4a16": (i4, f16, f16), "w4a8": (i4, f8e4m3fn, f16), "mxfp4": (f4e2m1fn, bf16, f8e8m0fnu),
@@ -64,7 +63,6 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for kind in dict.fromkeys(kind for kind, *_ in cases):
         for tile in TILES:
             name = variant(kind, tile)
-            (folder / f"{name}.cubin").unlink(missing_ok=True)  # of an example that has changed
             kernel = few_bits.product(name, *types[kind], GROUP[kind], *tile)
             mlir_kernels.keep_cubin(folder, kernel, TARGET)
 

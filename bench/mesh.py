@@ -429,7 +429,7 @@ PAIRS = [(pair.name,) for pair in mesh_pairs.pairs(SMALL, 2)]
 BENCHMARK = runner.Benchmark(NAME, PAIRS, steps={
     "render": lambda words: render(parsed(words)), "time": lambda words: over_ranks(time_rank, parsed(words)),
     "alone": lambda words: alone(parsed(words)), "table": lambda words: table(), "plans": plans,
-})  # fmt: skip
+}, together=True, alone=True)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

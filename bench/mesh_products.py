@@ -264,7 +264,7 @@ def table() -> None:
 BENCHMARK = runner.Benchmark(NAME, list(CASES), steps={
     "render": lambda words: render(parsed(words)), "time": lambda words: over_ranks(time_rank, parsed(words)),
     "table": lambda words: table(),
-})  # fmt: skip
+}, together=True, alone=True)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

@@ -31,17 +31,19 @@ def keep(folder: Path, name: str, compilation: Any) -> None:
 
 
 def keep_code(folder: Path, name: str, compilation: Any) -> None:
-    """A kernel's machine code and its manifest."""
-    (folder / f"{name}.cubin").write_bytes(compilation.bytes)
-    (folder / f"{name}.json").write_text(json.dumps(compilation.manifest))
+    """A kernel's machine code and its manifest; processes may keep the same kernel at once."""
+    from lego_mlir.store import replaced_whole
+
+    for end, made in ((".cubin", compilation.bytes), (".json", json.dumps(compilation.manifest).encode())):
+        with replaced_whole(folder / f"{name}{end}") as path:
+            path.write_bytes(made)
 
 
 def keep_cubin(folder: Path, kernel: Any, target: str, **options: Any) -> None:
-    """A kernel's machine code in a folder, compiled where it is missing."""
-    if not (folder / f"{kernel.name}.cubin").is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        keep_code(folder, kernel.name, compiled(kernel, target, **options))
-        print(folder.name, kernel.name, flush=True)
+    """A kernel's machine code in a folder, compiled anew where the kernel has changed: compilations are cached."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keep_code(folder, kernel.name, compiled(kernel, target, **options))
+    print(folder.name, kernel.name, flush=True)
 
 
 def kept_kernel(path: Path) -> Any:

@@ -335,9 +335,10 @@ def layouts_table() -> None:
 
 
 BENCHMARKS = {one.name: one for one in (
-    runner.Benchmark("nw", CASES, timed_templates, table, render_templates, static_templates, counts=True),
+    runner.Benchmark("nw", CASES, timed_templates, table, render_templates, static_templates, counts=True,
+                     together=True),
     runner.Benchmark("nw_layouts", LAYOUT_CASES, timed_layouts, layouts_table, render_layouts, static_layouts,
-                     counts=True),
+                     counts=True, together=True),
 )}  # fmt: skip
 
 if __name__ == "__main__":

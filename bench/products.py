@@ -566,7 +566,7 @@ def benchmark(name: str) -> runner.Benchmark:
         name, [(p,) for p in suite.products], timed, product_tables.TABLES.get(name), render,
         {"hopper": hopper_static, "matmul": sync_static}.get(name), PLAIN_TARGET if name == "matmul" else TARGET,
         suite.protocol, groups if name == "hopper" else {},
-        draw=lambda generator: (Product((8 * generator.randint(64, 1024),) * 3),),
+        draw=lambda generator: (Product((8 * generator.randint(64, 1024),) * 3),), together=True,
     )  # fmt: skip
 
 

@@ -495,7 +495,7 @@ def choose(words: Sequence[str]) -> int:
 
 BENCHMARK = runner.Benchmark(
     "random_tiles", cases=[(seed,) for seed in BEHIND], timed=timed, table=table, render=render, draw=case_of,
-    steps={"count": count, "choose": choose},
+    steps={"count": count, "choose": choose}, together=True,
     protocol=harness.Protocol("steady", turn_s=0.003, rounds=9, patience_ms=1),
 )  # fmt: skip
 

@@ -48,6 +48,10 @@ class Benchmark:
     """Further steps, called with the words of the command line."""
     counts: bool = False
     """Whether contenders can be launched again for ncu, in the configuration that was timed."""
+    together: bool = False
+    """Whether one process renders all cases: there is an index of them, or the step takes all cores itself."""
+    alone: bool = False
+    """Whether nothing may run beside `time`: it times the host, or takes several GPUs."""
 
     @property
     def folder(self) -> Path:

@@ -149,7 +149,6 @@ def drawing() -> Callable[[random.Random], harness.Case]:
 
 def render(folder: Path, cases: Sequence[harness.Case]) -> None:
     for name in dict.fromkeys(name for name, _ in cases):
-        (folder / f"{name}.cubin").unlink(missing_ok=True)  # of an example that has changed
         mlir_kernels.keep_cubin(folder, kernel_of(name), TARGET)
         (folder / f"{name}-nvcc.bin").write_bytes(compiled(name, TARGET).cubin)
         (listed,) = re.findall(rf"\s{name}\(([^)]*)\)", cuda_text(name))

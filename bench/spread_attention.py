@@ -278,7 +278,8 @@ def layouts_table() -> None:
 
 BENCHMARKS = {one.name: one for one in (
     runner.Benchmark("attention_spread", SPREAD, timed_spread, spread_table, render_spread, spread_static),
-    runner.Benchmark("attention_layouts", LAYOUTS, timed_layouts, layouts_table, render_layouts, target=TARGET),
+    runner.Benchmark("attention_layouts", LAYOUTS, timed_layouts, layouts_table, render_layouts, target=TARGET,
+                     together=True),
 )}  # fmt: skip
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """The transpose, five ways from one kernel, against CUDA by hand, Triton, torch, CuPy and a copy of the same bytes.
 
-    python bench/transpose.py STEP                      the steps of `runner.py`
-    python bench/transpose.py transpose_bytes STEP      elements of a byte, odd sizes, in several tiles
+    python bench/transpose.py transpose STEP          the steps of `runner.py`
+    python bench/transpose.py transpose_bytes STEP    elements of a byte, odd sizes, in several tiles
 
 The CUDA baselines (naive, through shared memory, padded, 16 bytes at once) are in rivals/transpose.cu, compiled by
 nvcc; of the last and of Triton there are several tiles, and the fastest is taken. The bound is the faster of two copies
@@ -242,9 +242,10 @@ def timed_bytes(folder: Path, m: int, n: int) -> list[harness.Contender]:
     return found
 
 
-BENCHMARK = runner.Benchmark(NAME, list(product(DTYPES, (*SIZES, *ODD))), timed, table, render, static)
-OF_BYTES = runner.Benchmark("transpose_bytes", BYTES, timed_bytes, render=render_bytes)
+BENCHMARKS = {one.name: one for one in (
+    runner.Benchmark(NAME, list(product(DTYPES, (*SIZES, *ODD))), timed, table, render, static),
+    runner.Benchmark("transpose_bytes", BYTES, timed_bytes, render=render_bytes, together=True),
+)}  # fmt: skip
 
 if __name__ == "__main__":
-    of_bytes = sys.argv[1:2] == [OF_BYTES.name]
-    sys.exit(runner.main(OF_BYTES, sys.argv[2:]) if of_bytes else runner.main(BENCHMARK))
+    sys.exit(runner.main_of(BENCHMARKS, __doc__))

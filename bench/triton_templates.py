@@ -366,7 +366,7 @@ BENCHMARKS = {
         runner.Benchmark("triton_matmul", PRODUCTS, timed_products, product_table, render_products, static_products,
                          counts=True),
         runner.Benchmark("triton_grouped", [(what,) for what in (*GROUPS, *BATCHES)], timed_groups, group_table,
-                         render_groups, static_groups, counts=True),
+                         render_groups, static_groups, counts=True, together=True),
         *template_rows.OF_ROWS,
     )
 }  # fmt: skip

@@ -285,8 +285,9 @@ def table() -> None:
 
 
 BENCHMARK = runner.Benchmark(
-    NAME, [(kind, case) for kind in TOLERANCE for case in cases_of(kind)], timed, table, render, steps={"count": count}
-)
+    NAME, [(kind, case) for kind in TOLERANCE for case in cases_of(kind)], timed, table, render,
+    steps={"count": count}, together=True,
+)  # fmt: skip
 
 if __name__ == "__main__":
     sys.exit(runner.main(BENCHMARK))

@@ -44,7 +44,7 @@ LIMIT: Final = "LEGO_MLIR_CACHE_LIMIT"
 _DEFAULT_LIMIT: Final = 4 << 30
 _UNITS: Final = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 _LOOKED_AT: Final = 64
-"""One write in so many looks at the size of the whole folder."""
+"""Writes, on average, for each that looks at the size of the whole folder."""
 _DAY: Final = 86_400.0
 _MAGIC: Final = b"lego-mlir cache entry 1\n"
 _DIGEST_BYTES: Final = hashlib.sha256().digest_size

@@ -49,7 +49,7 @@ def octave(m: int) -> int:
 
 
 def covering(times: Mapping[T, Sequence[float]], most: int = MOST) -> tuple[T, ...]:
-    """The candidates whose least times together are lowest on average: the best one, then what saves most beside it."""
+    """The candidates whose least times together are lowest on average: the best one, then what saves most with it."""
     found: list[T] = []
     least = [math.inf] * len(next(iter(times.values())))
     while len(found) < most:

@@ -44,8 +44,8 @@ SUMS: Final = 1024
 class ProductSize:
     """A product to compute: its sizes, and the layouts of A and B, N for rows and T for columns.
 
-    K counts elements of 16 bits: those of other types are as many as have their bytes. An `element` of C has so many
-    bytes in shared memory.
+    K counts elements of 16 bits: other types count by their bytes. `element` is the size of an element of
+    C in shared memory, in bytes.
     """
 
     m: int

@@ -81,7 +81,7 @@ class LaunchKind:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceRules:
-    """What was measured beside the model, as rules of the choice; docs/results/product-choices.md has the runs.
+    """Rules of the choice for what the model does not explain; docs/results/product-choices.md has the runs.
 
     Shares of multiprocessors that blocks use at least: `least_filled` of parts of K, `transposed_filled` of
     transposed products of few rows. Predicted times of more than 64 rows are scaled by `parted_row` where one row of

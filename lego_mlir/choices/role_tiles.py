@@ -21,7 +21,7 @@ from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
 from lego_mlir.hardware.tensor_maps import LINE
 
 GROUPS: Final = 2
-"""Groups of warps that multiply, beside one that copies."""
+"""Groups of warps that multiply, besides the one that copies."""
 ROWS: Final = 64
 """Rows of C that a group's instruction computes on sm_90a."""
 UNIT: Final = 16

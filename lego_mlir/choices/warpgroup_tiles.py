@@ -491,7 +491,7 @@ def ringed(wanted: Wanted, tile: ProductTile, most: int = MOST_STAGES) -> Produc
 
 
 def ring_of(tile: ProductTile, height: int, width: int, layouts: str) -> StageRing:
-    """The ring of a tile's stages of so many rows and columns, and the buffers of its consumers."""
+    """The ring of a tile's stages of these rows and columns, and the buffers of its consumers."""
     groups = tile.threads // (WARP * WARPGROUP)
     return StageRing((height + columns_of(width, layouts)) * STEP * BYTES, groups * OUT_BUFFER)
 

@@ -157,7 +157,7 @@ class Alternatives:
     def is_converted_later(self, n: TileNode) -> bool:
         """Whether a value is converted, if at all, after its only user, which is as narrow and costs the same anywhere.
 
-        A user that costs less in a layout with fewer copies is better off behind the conversion.
+        A user that costs less in a layout with fewer copies is better off after the conversion.
         """
         users = self.users[n]
         if len(users) != 1 or not isinstance(users[0].operation, MapTile):
@@ -247,7 +247,7 @@ class Alternatives:
 
 
 def _value_of(node: TileNode) -> TileNode | None:
-    """The node behind new labels that is chosen; None for a tile that is free anywhere."""
+    """The node below new labels that is chosen; None for a tile that is free anywhere."""
     while isinstance(node.operation, RELABELS):
         node = node.operands[0]
     return None if isinstance(node.operation, FreeTile) else node

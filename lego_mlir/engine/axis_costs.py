@@ -34,7 +34,7 @@ def crosses_warps(layout: LinearLayout, axis: int) -> bool:
 
 @lru_cache(maxsize=16384)
 def scan_slots(layout: LinearLayout, axis: int, values: int, bits: int) -> float:
-    """The slots of a scan of so many tiles together, `bits` the width of an element."""
+    """The slots of a scan of `values` tiles together, `bits` the width of an element."""
     found, words = axis_bits(layout, axis), values * max(1, bits // WORD_BITS)
     n = 1 << len(layout.columns_of("register"))
     if found is None:
@@ -54,7 +54,7 @@ def scan_slots(layout: LinearLayout, axis: int, values: int, bits: int) -> float
 
 @lru_cache(maxsize=16384)
 def sort_slots(layout: LinearLayout, axis: int, values: int, bits: int) -> float:
-    """The slots of a bitonic sort of so many tiles together."""
+    """The slots of a bitonic sort of `values` tiles together."""
     found, words = axis_bits(layout, axis), values * max(1, bits // WORD_BITS)
     n = 1 << len(layout.columns_of("register"))
     extra = 0.0

@@ -1,4 +1,4 @@
-"""Why a layout was chosen: what a value costs as it is, and what the other ways would cost.
+"""Reasons of a choice of layouts: the cost of a value in its layout, and in the alternatives.
 
 softmax.py:23: load of x, 4 x 512: Blocked((1, 4), (1, 32), (1, 4), (1, 0)): 4 requests of 16 bytes, 16 lines
 softmax.py:24: ..., converted once, 8 + 4 wavefronts; computing it again would cost 40 slots

@@ -96,7 +96,7 @@ def _fixed(graph: TileGraph) -> Iterator[list[Seed]]:
 
 
 def _staged(node: TileNode, place: LinearLayout) -> Iterator[Seed]:
-    """The placement of a tile in shared memory, that of the value behind new labels."""
+    """The placement of a tile in shared memory, that of the value below new labels."""
     found = behind(node, place)
     if found is not None:
         yield found

@@ -92,7 +92,7 @@ class LayoutChoice:
         return float(alive.max())
 
     def _last_use(self, n: TileNode) -> int:
-        """The number of the last operation that takes a value, behind new labels too."""
+        """The number of the last operation that takes a value, also through new labels."""
         return max((u.number if u in self.values else self._last_use(u) for u in n.users), default=n.number)
 
 

@@ -119,7 +119,7 @@ def added_in_place(product: TileNode) -> TileNode | None:
 def ordered_operands(
     node: TileNode, product: MultiplyTiles, needed: tuple[LinearLayout, ...]
 ) -> dict[tuple[TileNode, LinearLayout], LinearLayout]:
-    """Layouts in which operands reach a product, registers in its order, by node behind new labels and layout."""
+    """Layouts in which operands reach a product, registers in its order, by node below new labels and layout."""
     found = {}
     for index, operand, place in zip(product.tiles, node.operands, needed, strict=False):
         ordered = None if is_shared(place) else fragment_order(product, index, place)

@@ -306,7 +306,7 @@ def _product_slots(
 
 
 def _is_arithmetic(node: TileNode) -> bool:
-    """Whether a value, behind new labels, is the result of arithmetic, which may be in any register."""
+    """Whether a value, below new labels, is the result of arithmetic, which may be in any register."""
     while isinstance(node.operation, RELABELS):
         node = node.operands[0]
     return isinstance(node.operation, MapTile)
@@ -321,7 +321,7 @@ def _neighbours(place: LinearLayout) -> int:
 
 @lru_cache(maxsize=65536)
 def plan(source: LinearLayout, target: LinearLayout, bits: int, in_order: bool = False) -> ConversionPlan:
-    """The conversion of a value of so many bits an element; conditions move as bytes."""
+    """The conversion of a value of `bits` bits an element; conditions move as bytes."""
     return conversion_plan(source, target, max(8, bits), in_order)
 
 

@@ -22,7 +22,7 @@ OFFSET = "offset"
 
 @lru_cache(maxsize=1024)
 def swizzled(shape: tuple[int, int], bits: int, axis: int) -> LinearLayout:
-    """The placement of a tile of powers of two that is contiguous along `axis`, of elements of so many bits."""
+    """The placement of a tile of powers of two that is contiguous along `axis`, of elements of `bits` bits."""
     across = 1 - axis
     line = min(shape[axis], LINE * 8 // bits)
     chunk = min(line, CHUNK * 8 // bits)

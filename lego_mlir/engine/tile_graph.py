@@ -69,7 +69,7 @@ class FreeTile:
 
 @dataclass(frozen=True, slots=True)
 class MapTile:
-    """A function of the elements of tiles of one shape, of so many instructions an element."""
+    """A function of the elements of tiles of one shape, and its instructions for an element."""
 
     slots: float
 
@@ -304,7 +304,7 @@ class TileNode:
 
 
 class TileGraph:
-    """The nodes of a tile program for a block of so many warps, in the order of the program.
+    """The nodes of a tile program for a block of `warps` warps, in the order of the program.
 
     Operands of products may be staged in shared memory where a matrix `unit` is given: "mma.sync" or "wgmma".
     """
@@ -394,7 +394,7 @@ def _accumulators(shape: tuple[int, ...], warps: int) -> dict[LinearLayout, MmaS
 
 
 def placed(encoding: Encoding, shape: Sequence[int], warps: int) -> LinearLayout:
-    """The canonical layout of an encoding in a block of so many warps, which hold copies if it has fewer.
+    """The canonical layout of an encoding in a block of `warps` warps, which hold copies if it has fewer.
 
     Raises LayoutError for a tile that ends inside a piece.
     """
@@ -573,7 +573,7 @@ def label_back(node: TileNode, layout: LinearLayout) -> LinearLayout:
 
 
 def behind(node: TileNode, layout: LinearLayout) -> tuple[TileNode, LinearLayout] | None:
-    """The node behind new labels, and its layout for which they give `layout`; None for a tile free anywhere.
+    """The node below new labels, and its layout for which they give `layout`; None for a tile free anywhere.
 
     Raises LayoutError where there is none.
     """

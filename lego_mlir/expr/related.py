@@ -111,7 +111,7 @@ def unmet(name: str, value: int, kind: str, text: str, limit: int) -> str:
 
 
 def settled(size: Size, value: int, values: Mapping[str, int]) -> int:
-    """The value nearest to `value` that a size may have beside these values of others."""
+    """The value nearest to `value` that a size may have with these values of others."""
     from lego_mlir.expr.evaluate import evaluate
 
     if size.equals is not None:

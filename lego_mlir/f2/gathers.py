@@ -120,7 +120,7 @@ def stored_plan(plan: GatherPlan, source: LinearLayout, target: LinearLayout, ax
 
 
 def _orders(value: LinearLayout, along: Sequence[int], lanes: Sequence[int], bits: int) -> Iterator[SwizzlePlan]:
-    """The memory layouts with the axis or the lanes in the lowest bits, behind vectors of registers along the axis."""
+    """The memory layouts with the axis or the lanes in the lowest bits, after vectors of registers along the axis."""
     registers, fixed = Echelon(value.columns_of("register")), value.columns_of("lane", "warp")
     vector = independent((c for c in along if c in registers), fixed)[: log2(VECTOR_BITS // bits)]
     for first, then in ((along, lanes), (lanes, along)):

@@ -363,8 +363,6 @@ class LinearLayout(Frozen):
             raise LayoutError(f"LinearLayout: {self._coordinates(unreached)} is the image of no input; not surjective")
         return LinearLayout.of(self.outs, self.ins, [x for x in found if x is not None])
 
-    pseudo_inverse = right_inverse
-
     def inverse(self) -> LinearLayout:
         """The inverse of an invertible layout. Raises LayoutError with two inputs that share their image."""
         if not self.is_injective():

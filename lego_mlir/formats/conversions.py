@@ -107,7 +107,7 @@ class Conversion(Frozen):
         return block, plans
 
     def run_in_place(self, buffer: Array, most_bytes: int | None = None) -> int:
-        """Convert a contiguous buffer in itself, block by block; return the bytes of memory beside it that this took.
+        """Convert a contiguous buffer in itself, block by block; return the bytes of other memory that this took.
 
         Raises LayoutError as `in_place` does, UsageError for an array that is not contiguous.
         """

@@ -28,7 +28,7 @@ Argument = tuple[int, str]
 """A buffer of a side: SOURCE, TARGET, or of the packed rows between them, READ and CAST."""
 SOURCE, TARGET, READ, CAST = range(4)
 BESIDE_BYTES: Final = 2**26
-"""Bytes of a copy beside an array that is converted in place: enough work for a launch."""
+"""Bytes copied at a time where an array is converted in place: enough work for a launch."""
 Kernels = list[tuple["Kernel", list[Argument]]]
 _KNOWN: Final[dict[Hashable, Kernels]] = {}
 

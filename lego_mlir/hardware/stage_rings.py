@@ -34,7 +34,7 @@ class StageRing:
     buffer_bytes: int
 
     def fitting(self, buffers: int) -> int:
-        """The stages that fit beside that many buffers."""
+        """The stages that fit together with this number of buffers."""
         return (LARGEST_SHARED_BYTES - buffers * self.buffer_bytes) // (self.stage_bytes + BARRIERS)
 
     @property
@@ -44,11 +44,11 @@ class StageRing:
 
     @property
     def roomy(self) -> int:
-        """The stages that fit beside all buffers, or up to ENOUGH_STAGES beside one."""
+        """The stages that fit with all buffers, or up to ENOUGH_STAGES with one."""
         return max(self.fitting(BUFFERS), min(self.most, ENOUGH_STAGES))
 
     def buffers(self, stages: int, wanted: int = BUFFERS) -> int:
-        """The buffers beside this number of stages: those that are wanted, one where two of them have no room."""
+        """The buffers that fit with this number of stages: those that are wanted, or one where two have no room."""
         return wanted if wanted > BUFFERS or stages <= self.fitting(wanted) else 1
 
     def shared_bytes(self, stages: int) -> int:

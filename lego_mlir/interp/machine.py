@@ -209,7 +209,7 @@ class Machine:
         return np.broadcast_to(values.uniform(True, np.bool_) if self.mask is None else self.mask, self.lanes)
 
     def acquire(self, joint: Array | None, active: Array) -> None:
-        """The warps of the active lanes learn what others released, or what copies of their own have written."""
+        """The warps of the active lanes learn what others released, or what their own copies have written."""
         self._tags.clear()
         if self.clocks is not None and joint is not None:
             self.clocks.acquire(active_warps(self, active), joint)

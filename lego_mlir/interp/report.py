@@ -41,7 +41,7 @@ class LoopRound:
 
 WARP_LANES: Final = 32
 SHOWN_LINES, FEW_LANES = 8, 16
-"""A summary has so many lines of those whose branches divide warps, or in whose instructions fewer lanes take part."""
+"""The lines of a summary of those whose branches divide warps, or in whose instructions fewer lanes take part."""
 
 
 class Kind(Enum):

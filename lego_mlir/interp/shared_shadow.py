@@ -109,7 +109,7 @@ class SharedShadow:
         """Record a write; the conflict with an unordered write or read, if any.
 
         `changed`: the rows that write another value than was there. The others agree with an earlier write, and rows
-        that write different values at once are found by whoever knows the values.
+        that write different values at once are found where the values are known.
         """
         granules = self.granules(access)
         conflict = self._unordered_write(access, granules, atomic, changed)

@@ -1,4 +1,4 @@
-"""Copies between matrices whose rows begin anywhere and matrices whose rows are aligned, with zeros behind each row.
+"""Copies between matrices whose rows begin anywhere and matrices whose rows are aligned, with zeros after each row.
 
 Tensor copies and wide asynchronous copies need rows that begin at multiples of 16 bytes. A product of odd sizes is
 therefore computed on aligned copies of its operands, which take M K + K N elements of traffic next to M N K products:

@@ -83,6 +83,6 @@ def widened(m: int, n: int, k: int, layouts: str, multiple: int = ALIGNED, resul
 
 
 def pays(m: int, n: int, k: int, wide: WideProduct) -> bool:
-    """Whether the copies of a product cost little beside it: they move their bytes twice, a product each M N K."""
+    """Whether the copies of a product cost little compared with M N K multiplications: they move their bytes twice."""
     copied = sum(rows for rows, it in ((m * k, wide.copied[0]), (k * n, wide.copied[1]), (m * n, wide.cropped)) if it)
     return m * n * k >= LEAST_WORK and m * n * k >= LEAST_INTENSITY * copied

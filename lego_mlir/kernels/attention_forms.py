@@ -74,7 +74,7 @@ class HeadSizes:
 
 @dataclass(frozen=True, slots=True)
 class AttentionForm:
-    """What attends to what: with a `window`, to that many keys up to the query's own. `group` heads share k, v.
+    """A form of attention: with a `window`, a query attends to that many keys up to its own. `group` heads share k, v.
 
     Scores are products times `scale`, 1 / sqrt(features) if left out.
     """
@@ -143,7 +143,7 @@ class AttentionForm:
 
     @property
     def factor(self) -> float:
-        """Of products of queries and keys."""
+        """The factor of products of queries and keys."""
         return 1 / math.sqrt(self.features) if self.scale is None else float(self.scale)
 
     @property
@@ -180,7 +180,7 @@ class AttentionForm:
         return found & seen if self.causal else seen
 
     def allowed(self, row: Operand, column: Operand, keys: Operand, pairs: PairsOf | None = None) -> Operand:
-        """Whether a query attends to a key, of `keys` there are."""
+        """Whether a query attends to a key, among `keys` of them."""
         return (column < keys) & self.reaches(row, column, pairs) if self.masks else column < keys
 
 
@@ -325,7 +325,7 @@ class AttentionTile:
         return WARPS * self.groups
 
     def registers(self, form: AttentionForm) -> tuple[int | None, int | None]:
-        """Of a thread that copies, more if it transposes, and of one that computes: all those of an SM."""
+        """Registers of a thread that copies, more if it transposes, and of one that computes: all those of an SM."""
         if form.narrow:
             return {1: (None, None), 2: (40, 232), 3: (56, 152), 4: (56, 112)}[self.groups]
         return {1: (None, None), 2: (24, 240), 3: (32, 160), 4: (24, 112)}[self.groups]

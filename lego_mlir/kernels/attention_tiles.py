@@ -123,7 +123,7 @@ def staged(rows: int, features: int, stages: int = 1, size: int = 2) -> Layout:
 class PartOrder:
     """Which parts of the result a block computes: `count` for each of `heads`, one a block or several.
 
-    The long parts of a `causal` head come first. With `together`, those of so many heads do, then the parts before
+    The long parts of a `causal` head come first. With `together`, those of that many heads do, then the parts before
     them. Blocks take several parts in turns of alternating direction (`visiting.in_turns`), then in an order in which
     sections of heads alternate too (`schedule.by_length`).
     """
@@ -209,7 +209,7 @@ class RingUses:
 
 @dataclass(frozen=True, slots=True)
 class KeyTiles:
-    """The tiles of keys that a block visits, for the queries from `first` on."""
+    """The tiles of keys that a block visits for the queries from `first` on."""
 
     form: AttentionForm
     tile: AttentionTile
@@ -303,7 +303,7 @@ class KeyRings:
 
 
 class CopiedValues:
-    """Tiles of values of 8 bits as they are copied, whose transposes go to the ring: the unit multiplies along rows.
+    """Tiles of values of 8 bits as they are copied, whose transposes go to the ring: products take operands along rows.
 
     A thread loads words of 4 features of 4 keys, and stores words of 4 keys of 4 features, in the order `in_words`.
     Lanes are placed so that neither access has conflicts in banks where rows have 128 bytes.

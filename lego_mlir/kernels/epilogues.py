@@ -5,7 +5,7 @@
     scales(m, n).then(residual(m, n, f16))
     gelu().then(amax())           and the largest absolute value of what is stored
 
-An epilogue sees vectors of f32 along C's contiguous axis, and where they are: what it loads beside is a number of each
+An epilogue sees vectors of f32 along C's contiguous axis, and where they are: what else it loads is a number of each
 column, of each row, or an element of a matrix of C's shape. One written by hand is the same two functions.
 """
 

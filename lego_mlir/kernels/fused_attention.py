@@ -237,7 +237,7 @@ class AttentionRows:
         used: RingUses,
         after_first: Callable[[], None] = lambda: None,
     ) -> None:
-        """Visit all tiles of keys; call `after_first` behind the first one."""
+        """Visit all tiles of keys; call `after_first` after the first one."""
         before = used.before
         first = rings.take(0, before)
         rings.turns.begin(before)

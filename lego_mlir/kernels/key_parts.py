@@ -39,7 +39,7 @@ Found = tuple["Operand", "Operand"]
 class KeyPart:
     """Keys `begin` to `end` of sequence `b`, whose `parts` are those of the blocks from `first` on.
 
-    `exists` is 0 for a block without a part, whose other numbers are those of no part. `plan` is shared memory.
+    `exists` is 0 for a block without a part, whose other numbers mean nothing. `plan` is shared memory.
     """
 
     plan: Operand
@@ -179,7 +179,7 @@ def share_of_block(lengths: Operand, number: Operand, count: Operand, blocks: Op
 
 
 def combined(first: Operand, count: Operand, read: Callable[[Operand], Found], width: int) -> Found:
-    """Of the parts from `first` on, all of them together."""
+    """The combination of `count` parts from `first` on: the logarithm of all weights, and the weighted values."""
     best, total, out = lego.register(f32, LOWEST), lego.register(f32, 0.0), lego.register(f32, 0.0, width)
     for begin in lego.range(0, count, TOGETHER):
         given = [read(first + lego.minimum(begin + k, count - 1)) for k in range(TOGETHER)]

@@ -10,9 +10,9 @@ which it adds the products of both pages; the weights of the other group are rea
     group 1     scores of page 1  weights 1  weights 0 * right half of page 0  weights 1 * right half of page 1
 
 While a group computes weights, the products of the other one run. Half of a page is replaced as soon as its group has
-added it. Weights are relative to a maximum that is handed from group to group, and renewed only where one exceeds it by
-a factor of `GROWTH`: results are divided by the sum of the weights in the end. Blocks
-have equal shares of all pages, and so the ends of some sequences, and the parts between (`key_parts.share_of_block`).
+added it. Weights are relative to a maximum that the groups hand to each other, and that is renewed only where a weight
+exceeds `GROWTH`; the sum of the weights divides the result at the end. Blocks have equal shares of all pages, and thus
+the ends of some sequences and all of those between (`key_parts.share_of_block`).
 
 Queries are the last positions of their sequence: query i attends to keys up to i + length - queries. The result of a
 query without keys is 0.
@@ -45,20 +45,20 @@ HALF: Final = LATENT // 2
 LOADED: Final = 8
 """Elements of 8 bits that a thread converts at once, and so stores 16 bytes."""
 LOADS: Final = 4
-"""Such vectors that a thread has on their way."""
+"""Vectors of that size that a thread loads before it converts the first."""
 GROWTH: Final = 2.0**8
-"""Weights up to this are kept relative to the maximum that is known."""
+"""Weights up to this need no new maximum."""
 VECTOR: Final = 4
-"""Elements that a thread combines at once."""
+"""Elements of the result that a thread combines at once."""
 REGISTERS: Final = (40, 232)
-"""Of a thread that copies, and of one that computes."""
+"""Registers of a thread that copies, and of one that computes."""
 
 
 def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     """The kernel that attends, and the one that combines the parts of sequences that have several.
 
-    B, P, MOST and the parts U of all sequences, B more than a tile of rows has blocks, are sizes of the launch, and so
-    are the blocks G of a sequence that combine.
+    Sizes of the launch are B, P, MOST, the number U of the parts of all sequences, B more than the blocks of a tile of
+    rows, and the number G of the blocks that combine a sequence.
     """
     form = form or LatentForm(128)
     B, U = lego.size("B", max=2**15), lego.size("U", max=2**16 - 1)

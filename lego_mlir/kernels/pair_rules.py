@@ -44,7 +44,7 @@ class ReadArray:
 
 @dataclass(frozen=True, slots=True)
 class PairRule:
-    """A function of a pair: `names` are the arrays that it reads, and of batch and head it takes what is in `by`."""
+    """A function of a pair: `names` are the arrays that it reads, `by` those of batch and head that it takes."""
 
     digest: str
     names: tuple[str, ...]
@@ -80,7 +80,7 @@ class PairRule:
 
 
 def _takes(function: Callable[..., Operand], name: str) -> bool:
-    """Whether a function's code takes the parameter, as far as it can be seen."""
+    """Whether a function's code takes the parameter, as far as its code shows."""
     code = getattr(function, "__code__", None)
     if code is None or name in code.co_cellvars or name not in code.co_varnames[: code.co_argcount]:
         return True  # as of a function that wraps another one, and passes on what it is given
@@ -134,7 +134,7 @@ class PairsOf:
         return lego.value_and_derivative(lambda s: self.scored(s, i, j), s)
 
     def scored(self, s: Operand, i: Operand, j: Operand) -> Operand:
-        """The score of a pair, of the scaled product. Raises UsageError for a tile of other numbers than s has."""
+        """The score of a pair, of the scaled product. Raises UsageError for one in another type than s."""
         score = self.rules.score
         found = s if score is None else score(s, self.batch, self.head, i, j, reads=self.reads)
         dtype = getattr(found, "dtype", None)

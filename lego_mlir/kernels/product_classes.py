@@ -162,7 +162,7 @@ def class_of(
     size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice = H200, at_once: Sequence[int] = (),
     fused: FusedParts = PLAIN,
 ) -> ProductClass:  # fmt: skip
-    """The class of a product by warpgroups, on a device that runs so many clusters `at_once`."""
+    """The class of a product by warpgroups, on a device with room for clusters `at_once`, by size."""
     tile = class_tiles.by_warpgroups(_wanted(size, layouts, dtype, result, device, fused))
     return ProductClass(dtype, result, layouts, tile, tile.clusters(device.sms, at_once), fused)
 

@@ -7,7 +7,7 @@ formulas of the block's first row. With i in a block, of whose values a i is at 
     all pairs are allowed    where       b j >= -(L + d)        the interval `all`: tiles inside have no mask
 
 Both are joined by the condition's operators; of a union the first one is within `some`, and `all` is within the second.
-For causal attention, j <= i, `some` ends behind the last query of the block and `all` behind the first.
+For causal attention, j <= i, `some` ends after the last query of the block and `all` after the first.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lego_mlir.expr.nodes import Eq, Le, Lt, Ne
 
 
 class NotAffineError(Exception):
-    """A condition that is not made of comparisons of affine expressions; it is caught by who asks for spans."""
+    """A condition that is not made of comparisons of affine expressions; callers that ask for spans catch it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class AllowedSpan:
     high: Operand = None
 
     def and_(self, other: AllowedSpan) -> AllowedSpan:
-        """What is in both."""
+        """The intersection."""
         return AllowedSpan(_of(lego.maximum, self.low, other.low), _of(lego.minimum, self.high, other.high))
 
     def around(self, other: AllowedSpan) -> AllowedSpan:
-        """The least span that has both."""
+        """The least span that contains both."""
         if self is NOWHERE or other is NOWHERE:
             return other if self is NOWHERE else self
         low, high = _of(lego.minimum, self.low, other.low, True), _of(lego.maximum, self.high, other.high, True)
@@ -58,7 +58,7 @@ NOWHERE: Final = AllowedSpan(0, 0)
 
 
 def _of(function: Callable[..., Operand], a: Operand, b: Operand, both: bool = False) -> Operand:
-    """The function of two ends; of one, that, or None with `both`."""
+    """The function of two ends; if one is None, the other one, or None with `both`."""
     if a is None or b is None:
         return None if both else a if b is None else b
     return function(a, b)

@@ -46,7 +46,7 @@ def read_types(rules: PairRules) -> dict[str, Operand]:
 
 
 def pairs_of(form: AttentionForm, place: Place, reads: Mapping[str, Operand]) -> PairsOf:
-    """The pairs of a head, in a kernel: arrays are read inside of their bounds."""
+    """The pairs of a head, in a kernel: arrays are read within their bounds."""
     batch, head = place
     return PairsOf(form.rules, batch, head, {name: ReadInside(x) for name, x in reads.items()})
 
@@ -54,14 +54,14 @@ def pairs_of(form: AttentionForm, place: Place, reads: Mapping[str, Operand]) ->
 def score_and_slope(
     form: AttentionForm, products: Operand, row: Operand, column: Operand, place: Place, reads: Mapping[str, Operand]
 ) -> tuple[Operand, Operand | None]:
-    """What exponents are of: products as they are, or the user's score of these and its derivative."""
+    """The argument of exponents: the products, or the user's score of these and its derivative."""
     if form.rules.score is None:
         return products, None
     return pairs_of(form, place, reads).with_derivative(products * form.factor, row, column)
 
 
 def with_slope(p: Operand, slope: Operand | None, column: Operand, keys: Operand) -> Operand:
-    """Weights times the derivative of their scores, which is anything where there is no key, or none that counts."""
+    """Weights times the derivative of their scores; 0 where no key counts, whatever the derivative is there."""
     return p if slope is None else lego.where((p > 0.0) & (column < keys), p * slope, 0.0)
 
 
@@ -77,7 +77,7 @@ class ReadInside:
 
 
 def _as_data(index: Operand) -> Operand:
-    """A tile of indices as numbers, equal ones once; others as they are."""
+    """A tile of indices as data, each distinct index converted once; anything else unchanged."""
     if not isinstance(index, lego.Spread) or index.dtype.family != "index":
         return index
     known: dict[Operand, Operand] = {}
@@ -195,7 +195,7 @@ def query_tiles(
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """What a table is for: blocks of `rows` queries, and tiles of `visited` keys; or the other way `of_keys`."""
+    """The shape of a table: blocks of `rows` queries, and tiles of `visited` keys; or the other way `of_keys`."""
 
     rows: int
     visited: int

@@ -112,7 +112,7 @@ class ScheduledProduct:
         return self.stages * self._stage_bytes + self.buffers * self.warps // WARPGROUP * BUFFER + BARRIER_BYTES
 
     def text(self, blocks: int, *, once: bool, clipped: bool = False) -> str:
-        """The schedules on a device for so many blocks at a time; `once` if each has one tile, or a part of its K.
+        """The schedules on a device for `blocks` blocks at a time; `once` if each has one tile, or a part of its K.
 
         `clipped` if the tile has more rows than A.
         """
@@ -133,7 +133,7 @@ class ScheduledProduct:
         return ", ".join(filter(None, found))
 
     def kernel(self, sizes: Sizes, clusters: int, epilogue: Epilogue | None = None) -> Kernel:
-        """The kernel of these sizes, on a device that runs so many clusters at a time.
+        """The kernel of these sizes, on a device that runs `clusters` clusters at a time.
 
         An `epilogue` takes the place of what is fused.
         """
@@ -156,7 +156,7 @@ class ScheduledProduct:
 def clustered_order(
     rows: SizeLike, columns: SizeLike, group: int, cluster: tuple[int, int] = (1, 1), *, snake: bool = False
 ) -> Layout:
-    """Groups of so many rows of clusters' tiles, and inside of each the tiles of its blocks, column by column."""
+    """Groups of `group` rows of clusters' tiles, and inside of each the tiles of its blocks, column by column."""
     height = min(group, rows) if isinstance(rows, int) else group
     order = grouped(rows, columns, rows=height, snake=snake)
     return lego.as_layout(order) if cluster == (1, 1) else nested(order, Col(*cluster))

@@ -15,7 +15,7 @@ same part of K: on an H200, 384 x 384 x 16384 took 0.84 of the time that it take
 where no two have columns of B in common, parts are first, and blocks read neighbouring parts of the same columns: 16 x
 1536 x 12288 took 0.87 of the time.
 
-Where blocks for all parts do not fit a device at once, the last of them run beside idle multiprocessors. With `blocks`,
+Where blocks for all parts do not fit a device at once, the last of them leave multiprocessors idle. With `blocks`,
 as many persistent blocks share the parts of all tiles as stream-K does: each takes a contiguous range of them, equal
 but for one part. The sums do not depend on the number of blocks.
 

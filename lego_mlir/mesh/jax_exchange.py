@@ -3,7 +3,7 @@
     exchange = JaxExchange(plan, mesh)     a mesh of one axis, a device for each rank
     new = jax.jit(exchange)(parts)         [ranks, elements], divided over the devices along the first axis
 
-Rows are as long as the largest part, and what is behind a shorter one is 0. All ranks run one program, in which each
+Rows are as long as the largest part, and what follows a shorter one is 0. All ranks run one program, in which each
 chooses its branch by its number; the places of a box are computed from iotas, and no table of them is kept.
 """
 

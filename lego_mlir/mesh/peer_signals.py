@@ -27,7 +27,7 @@ WORD_BYTES: Final = 4
 
 
 class PeerSignals:
-    """Signals of so many kinds between the ranks of the default group; every rank makes them at the same time."""
+    """Signals of `kinds` kinds between the ranks of the default group; every rank makes them at the same time."""
 
     def __init__(self, kinds: int, device: Foreign) -> None:
         import torch

@@ -225,7 +225,7 @@ class MeshProduct:
         return parts[0].clone() if slots == 1 else parts.sum(0, dtype=_wide())
 
     def _complete(self, within: float) -> None:
-        """All ranks have their parts within so many seconds; or a UsageError on each."""
+        """All ranks have their parts `within` seconds; or a UsageError on each."""
         import torch
         import torch.distributed as dist
 

@@ -233,7 +233,7 @@ def _refuse_gradients_of(score: PairRule, read: Mapping[str, Tensor]) -> None:
 
 
 def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:
-    """The strides of the result that a kernel for these sizes has not, those of axes of one element."""
+    """The strides of the result that a kernel for these sizes lacks: those of axes of one element."""
     dims = (sizes.batch, sizes.heads * form.group, sizes.queries)
     return frozenset(f"o_{axis}" for axis, n in zip(attention_forms.AXES, dims, strict=False) if n == 1)
 
@@ -298,7 +298,7 @@ def _problem(
 
 
 def _require_scales(scales: Sequence[Tensor], heads: int, shared: int) -> None:
-    """Raise UsageError unless these are the scales of so many heads of q, and of k and v."""
+    """Raise UsageError unless these are the scales of all heads of q, and of k and v."""
     found = [None if (library := library_of(x)) is None else library.facts(x) for x in scales]
     shapes = [None if f is None or f.dtype != "float32" else f.shape for f in found]
     of_k = shapes[1:]
@@ -338,7 +338,7 @@ def form_of(
 
 
 def multiprocessors_of(q: Tensor, check: bool) -> int | None:
-    """Those of the GPU that holds an array, if it has the copy unit for which kernels are chosen by their sizes."""
+    """The multiprocessors of the GPU that holds an array; None without the copy unit that choices by size assume."""
     capability = None if check else capability_of(q)
     if capability is None or capability < TENSOR_COPIES:
         return None
@@ -357,7 +357,7 @@ def capability_of(q: Tensor) -> int | None:
 
 
 def _is_large(sizes: HeadSizes) -> bool:
-    """Whether they are beyond the limits of the kernels for all lengths."""
+    """Whether sizes are beyond the limits of the kernels for all lengths."""
     return any(n > most for n, most in zip(astuple(sizes), astuple(LARGEST), strict=True))
 
 

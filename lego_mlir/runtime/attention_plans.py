@@ -158,7 +158,7 @@ class BoundRules:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What a call has behind q, k and v."""
+        """What a call has after q, k and v."""
         return (*self.reads, *["tiles"] * (self.table is not None))
 
 

@@ -1,4 +1,4 @@
-"""Kernels for exactly one size, compiled beside the program after some calls, and taken when they are ready.
+"""Kernels for exactly one size, compiled in the background after some calls, and taken when they are ready.
 
     a call ── kernel for all sizes ── after `CALLS` calls of a size: another process compiles the exact kernel
         └─ from then on, at every `LOOKED_AT`th call: is it on disk? ── yes: arrays like these are bound to it
@@ -35,7 +35,7 @@ PRIORITY: Final = 10
 
 
 def is_on() -> bool:
-    """Whether exact kernels are compiled beside the program: where this process is Python, and it is not turned off."""
+    """Whether exact kernels are compiled in the background: where this process is Python, and it is not turned off."""
     return os.environ.get(SWITCH) != "0" and Path(sys.executable or "").name.startswith("python")
 
 

@@ -3,7 +3,7 @@
     FOLDER/build.toml                          name, version, licence, backend
     FOLDER/build/torch-cuda/__init__.py        each kernel by name
     FOLDER/build/torch-cuda/metadata.json      the same, a unique id, the architectures, and the hash of each file
-    FOLDER/build/torch-cuda/_code/sm_90/       the pack of one target, as `packs` writes it; others stand beside it
+    FOLDER/build/torch-cuda/_code/sm_90/       the pack of one target, as `packs` writes it; others are next to it
     FOLDER/build/torch-cuda/_lego/             the modules that launch, whose imports are relative
     FOLDER/build/torch-cuda/NAME/__init__.py   the same names, for earlier versions of `kernels`
 

@@ -34,7 +34,7 @@ _PACKAGE: Final = __name__.partition(".")[0]
 
 
 def key_of_rule(function: Callable[..., Operand] | None, inside: tuple[Hashable, ...] = ()) -> Hashable:
-    """What two rules have in common that trace to the same: a function that cannot be looked into is itself.
+    """The key of a rule, equal for rules that trace to the same: of a function without code, the function itself.
 
     `inside` are the functions that name this one.
     """
@@ -54,7 +54,7 @@ def key_of_rule(function: Callable[..., Operand] | None, inside: tuple[Hashable,
 
 
 def _key_of_value(value: object, inside: tuple[Hashable, ...]) -> Hashable:
-    """What a plain value is, or a user's function; which one, of any other object."""
+    """The key of a plain value or of a user's function; the identity of any other object."""
     if type(value) is FunctionType and not (value.__module__ or "").startswith(_PACKAGE):
         return key_of_rule(value, inside)
     return (type(value), repr(value) if type(value) in PLAIN[:-1] else id(value))
@@ -166,7 +166,7 @@ class KeptTable:
         return table
 
     def _state(self, q: Tensor, read: Sequence[Tensor]) -> Hashable:
-        """What tells that arrays have not changed, and that a table is ready; None where nothing does."""
+        """The versions of arrays and the stream for which a table is ready; None if versions are unknown."""
         torch = sys.modules.get("torch")
         if torch is None or not isinstance(q, torch.Tensor) or any(x.is_inference() for x in read):
             return None

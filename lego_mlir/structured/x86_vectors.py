@@ -40,7 +40,7 @@ class Vectors:
         return BYTES_OF[self.element]
 
     def holds(self, width: int) -> bool:
-        """Whether a register can hold so many elements."""
+        """Whether a register can hold this number of elements."""
         return width * self.size <= ISAS[self.isa].register_bytes
 
     def bits(self, width: int) -> int:

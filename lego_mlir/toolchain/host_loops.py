@@ -321,7 +321,7 @@ class HostFunction:
                     self.ir.Operation.create("memref.store", operands=[value, self.slots[mark], run_.number])
 
     def _marks(self, values: Sequence[Value]) -> list[Value]:
-        """A mark for each value that a loop or branch carries out, with an array behind it."""
+        """A mark for each value that a loop or branch carries out, and its array."""
         marks = []
         for value in values:
             with self.ir.InsertionPoint.at_block_begin(self.entry), self.function.location:

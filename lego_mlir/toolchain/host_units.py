@@ -1,4 +1,4 @@
-"""Units beside a thread, on a CPU: products of a warp's fragments, and asynchronous copies.
+"""Units besides threads, on a CPU: products of a warp's fragments, and asynchronous copies.
 
 `mma.sync` reads the fragments of all lanes of the warp. Every thread stores its own in arrays; after a barrier it adds
 up its four results, of two rows and two columns, over the lanes that hold them (PTX ISA, "Matrix Fragments for mma").

@@ -2,7 +2,7 @@
 
 The only module that imports Triton. Neither a GPU nor PyTorch is needed, and nothing of the front end: the same text is
 compiled on the machine that measures it. A launch through the driver follows from the PTX: the threads of a block are
-those of `.reqntid`, and parameters behind those of the source are Triton's own, memory for descriptors and for its
+those of `.reqntid`, and parameters after those of the source are Triton's own, memory for descriptors and for its
 profiler:
 
 >>> entry_of(".visible .entry f(\\n .param .u64 f_param_0,\\n .param .u64 f_param_1\\n)\\n.reqntid 128\\n{ ret; }", "f")
@@ -84,7 +84,7 @@ def _loaded(text: str, name: str, origin: str, folder: Path) -> ModuleType:
 class TritonCode:
     """A kernel compiled by Triton, and its launch: threads of a block, bytes of shared memory, number of parameters.
 
-    `scratch_bytes` is the memory of a block that the parameter behind those of the source points to.
+    `scratch_bytes` is the memory of a block that the parameter after those of the source points to.
     """
 
     ptx: str

@@ -39,7 +39,7 @@ class DeviceModel:
 
     `dram` and `l2` are bytes a second, `l2_partial` of sectors stored in part; `mma` clocks of an SM for a product
     m16n8k16, `wavefront` and `instruction` for one of these; `latency` clocks of a round of loads; `start` seconds of a
-    launch, `again` of each that follows it; `overlap` the part of the faster units that is hidden behind the slowest.
+    launch, `again` of each that follows it; `overlap` the part of the faster units that the slowest one hides.
     """
 
     name: str

@@ -1,6 +1,6 @@
 """The trial of a Triton text, compiled where it is measured: nothing but Triton, NumPy and the driver is needed.
 
-Triton's code has parameters behind those of the source: memory for its descriptors, and for its profiler. They become
+Triton's code has parameters after those of the source: memory for its descriptors, and for its profiler. They become
 temporaries of the program that launches the kernel.
 """
 

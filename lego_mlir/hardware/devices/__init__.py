@@ -25,7 +25,7 @@ from lego_mlir.hardware.device_numbers import DeviceNumbers
 
 FOLDER: Final = Path(__file__).parent
 REFERENCE: Final = "NVIDIA H200"
-"""The device whose constants stand for those of a device without a file, and of kernels for any device."""
+"""The device whose constants are taken for those of a device without a file, and of kernels for any device."""
 
 
 def path_of(device: str) -> Path:

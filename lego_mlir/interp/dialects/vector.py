@@ -1,6 +1,6 @@
 """`vector`: arithmetic and rearrangement of the trailing axes of a value; the memory accesses are in `vector_access`.
 
-Every operation acts on the vectors of all lanes, so it is the NumPy operation of that name behind two leading axes.
+Every operation acts on the vectors of all lanes, so it is the NumPy operation of that name after two leading axes.
 """
 
 # ruff: noqa: D103  (a function here is named after its operation, which the dialect documents)

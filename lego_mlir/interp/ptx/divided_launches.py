@@ -142,7 +142,7 @@ class DividedLaunch:
             os._exit(code)
 
     def note(self, number: int, blocks: int) -> None:
-        """In a worker: so many of its blocks are done."""
+        """In a worker: record how many of its blocks are done."""
         self.done[8 * number : 8 * number + 8] = blocks.to_bytes(8, "little")
 
     def blocks_done(self) -> int:

@@ -169,7 +169,7 @@ class PtxEntry:
     """A kernel or a device function: parameters in order, variables, instructions, and the index after each label.
 
     `widths` are the bits of each register; a function has `returns`. `stacked` local variables have a place for each
-    depth of calls, so many bytes apart.
+    depth of calls, by name the bytes from one to the next.
     """
 
     name: str

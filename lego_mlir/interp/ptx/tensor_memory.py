@@ -4,7 +4,7 @@
 
 A granule of the shadow is one column of 16 lanes, the least that a load or a product's rows take; whether a cell was
 written is known for each. Loads and stores are those of `TENSOR_AGENT`, known after `tcgen05.wait`; products and copies
-of `PRODUCT_AGENT`, which run in the order of their issue and are known to whoever waits for a commit's mbarrier.
+of `PRODUCT_AGENT`, which run in the order of their issue and are known to a thread that waits for a commit's mbarrier.
 
 Between warps, `tcgen05.fence::before_thread_sync` and `::after_thread_sync` belong around the synchronisation, which is
 checked where `Checks.tensor_fences` asks for it. `before` holds what some warp has published so, or by a commit, which

@@ -83,7 +83,7 @@ class FromRoundBefore:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A symbol stands for a value from here on; the symbol of a register may be given again."""
+    """A symbol denotes a value from here on; the symbol of a register may be given again."""
 
     symbol: Symbol
     value: Expr

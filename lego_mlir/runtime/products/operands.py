@@ -105,7 +105,7 @@ def rows_copied(array: AnyArray) -> AnyArray:
 
 
 def _with_zeros(array: Tensor, more: Sequence[int], library: str) -> Tensor:
-    """A copy in rows, with so many zeros after the ends of its axes."""
+    """A copy in rows, with these numbers of zeros after the ends of its axes."""
     if library == "torch":
         import torch
 

@@ -1,7 +1,7 @@
-"""Products that take more than one launch, or memory beside their arrays, as one plan.
+"""Products that take more than one launch, or memory besides their arrays, as one plan.
 
     a: odd rows ── pad ──► wide_a ┐
-    b: odd rows ── pad ──► wide_b ┴► product ──► wide_c ── crop ──► c        one block of memory, freed behind it
+    b: odd rows ── pad ──► wide_b ┴► product ──► wide_c ── crop ──► c        one block of memory, freed after it
     a, b ────────────────────────► product, K in parts ──────────► c        partial sums and counters beside it
 
 A step names its kernel and its arguments: a, b and c are the arrays of the call, every other tensor is scratch memory.

@@ -35,7 +35,7 @@ Parts: TypeAlias = tuple[tuple[float, Factor], ...]
 
 
 def fused_sums(steps: Sequence[Step], width: int, panel: int) -> dict[str, Parts]:
-    """The temporaries that products read as their parts, by name, for vectors and panels of so many columns."""
+    """The temporaries that products read as their parts, by name, for `width` and `panel` columns at a time."""
     uses = Counter(leaf.name for step in steps for leaf in _read(step))
     found: dict[str, Parts] = {}
     for at, step in enumerate(steps):

@@ -36,7 +36,7 @@ def buffer(kind: str, b: int) -> Layout:
 
 WORD: Final = 4
 TURN: Final = 4
-"""Steps between barriers. More steps mean fewer barriers, but a larger lag of each warp behind its left neighbour."""
+"""Steps between barriers. More steps mean fewer barriers, but a larger lag of each warp after its left neighbour."""
 
 
 def shared_bytes(buffer: Layout) -> int:

@@ -112,7 +112,7 @@ def _truth(mask: Array) -> Array:
 
 
 class _Guarded:
-    """The compiled half of the interpreter, behind a check of every address."""
+    """The compiled half of the interpreter, after a check of every address."""
 
     def __init__(self, native: Any, memory: Memory) -> None:
         self._native = native

@@ -294,7 +294,7 @@ def kernel(
 ) -> Callable[[Callable[..., Any]], Kernel]:
     """The decorator. `grid` and `block` are an int or up to three, x first; sizes may be symbolic.
 
-    `cluster=(2, 1)` divides the grid into clusters of so many blocks along its axes, ints that divide it: see
+    `cluster=(2, 1)` divides the grid into clusters of that shape along its axes, ints that divide it: see
     `tracing.words.clustered_blocks`. `contract=False` rounds products that are added by themselves: see
     `tracing.trace.contraction`. `max_registers` and `min_blocks` limit the registers of a thread: see
     `tracing.trace.launch_bounds`. `fast=True` makes division and functions approximate: `tracing.words.functions`.

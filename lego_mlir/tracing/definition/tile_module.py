@@ -149,14 +149,14 @@ class SpreadEmitter(KernelEmitter):
         """The types of variables that are tiles."""
 
     def memref_of(self, buffer: Buffer) -> str:
-        """Tensors have their axes, in row-major order."""
+        """The type of a tensor in memory: its axes, in row-major order."""
         dims = buffer.layout.dims()
         if not all(isinstance(n, int) for n in dims) or strides(buffer.layout) != strides(Row(*dims)):
             raise LayoutError(f"{buffer.name}: a tile of the lego dialect is in a tensor Row(..) of constant sizes")
         return f"memref<{'x'.join(map(str, dims))}x{buffer.dtype.in_memory}>"
 
     def symbols_used(self) -> Collection[Symbol]:
-        """Those of the indices at which tiles begin, and of statements."""
+        """The symbols of statements and of the indices at which tiles begin."""
         ats = {symbol for word in self.kept for i in word.at for symbol in as_expr(i).free_symbols}
         inner = (tuple(s for s in word.statements) for word in self.kept)
         return {*ats, *super().symbols_used(), *(symbol for body in inner for symbol in symbols(body))}
@@ -448,7 +448,7 @@ class SpreadEmitter(KernelEmitter):
     def _collapsed(
         self, x: Emitted, groups: Sequence[Sequence[int]], shape: Sequence[int], layout: LinearLayout, dtype: DType
     ) -> Emitted:
-        """The tile with each group of axes as one."""
+        """The tile with each group of axes merged into one."""
         if len(groups) == len(layout.outs) == sum(map(len, groups)):
             return x
         attributes = {"reassociation": _nested(groups)}
@@ -457,7 +457,7 @@ class SpreadEmitter(KernelEmitter):
     def _expanded(
         self, x: Emitted, groups: Sequence[Sequence[int]], node: TileNode, layout: LinearLayout, dtype: DType
     ) -> Emitted:
-        """The tile of a node, of which each group of axes was one."""
+        """The tile of a node, of which each group of axes was merged into one."""
         attributes = {"reassociation": _nested(groups), "static_output_shape": _integers(node.shape)}
         return self.printer.build.value("tensor.expand_shape", (x,), _tensor(node.shape, dtype, layout), attributes)
 

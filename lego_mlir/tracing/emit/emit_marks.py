@@ -1,4 +1,4 @@
-"""Warp roles and tile copies as MLIR: branches and regions that carry what they stand for as attributes.
+"""Warp roles and tile copies as MLIR: branches and regions that carry their meaning as attributes.
 
     role         scf.if of its threads            {lego.warps = array<i32: first, end>, lego.registers = 232 : i32}
     tile copy    scf.execute_region               {lego.tile_copy = {tensor map, boxes}}

@@ -8,7 +8,7 @@ of the first statement that uses one, and at the end of the region, so that what
     best = scores.max(axis=1)                   wait_group 1: the newer product goes on
     out.set(added)                              wait_group 0
 
-A wait takes the accumulators as operands and gives them back, so that LLVM leaves what uses them behind it, and takes
+A wait takes the accumulators as operands and gives them back, so that LLVM leaves what uses them after it, and takes
 the registers of the left operand, so that they live until then. Products read shared memory until their wait: a
 barrier, an arrival, and a copy into one of their tiles wait for them too. What threads copied or stored is made visible
 to the unit by a proxy fence in front of each barrier.
@@ -250,7 +250,7 @@ class WarpgroupEmitter(KernelEmitter):
         return replace(statement, then=tuple(fewer))
 
     def _fence(self) -> None:
-        """What this thread stored is visible to the unit behind the next barrier or arrival."""
+        """What this thread stored is visible to the unit after the next barrier or arrival."""
         space = {"kind": "#nvvm.proxy_kind<async.shared>", "space": "#nvvm.shared_space<cta>"}
         self.printer.build.operation("nvvm.fence.proxy", (), (), space)
 

@@ -96,12 +96,12 @@ def packed_registers(trace: KernelTrace) -> PackedRegisters:
 
 
 def in_words(numbers: Sequence[int], bits: int) -> list[tuple[int, ...]]:
-    """The numbers of elements of so many bits by the words that hold them."""
+    """The numbers of elements, divided into the words that hold them."""
     return list(zip(*[iter(numbers)] * (WORD // bits), strict=True))
 
 
 def _sources(program: _Program, words: set[Word]) -> set[Word]:
-    """The words whose values are written to these, and so on."""
+    """The words whose values are written to these, directly or through other words."""
     found: set[Word] = set()
     pending = list(words)
     while pending:

@@ -1,6 +1,6 @@
 """Fences of a trace for its writes to operands of the matrix unit: at arrivals (`transforms.proxy_writes`), and waits.
 
-A wait for copies of threads has a fence behind it: they are complete there.
+A wait for copies of threads has a fence after it: they are complete there.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _steps(body: Iterable[Statement], operands: Collection[str]) -> list[Step]:
             case If(mark=WarpRole(first, end)):
                 found.append(Role(first, end, _steps(s.then, operands)))
             case If(mark=ThreadCopies()):
-                pass  # complete on a ring, and are fenced behind its waits
+                pass  # complete on a ring, and are fenced after its waits
             case If(mark=TileCopy(ring=ring)) if ring is not None:
                 pass
             case If(mark=None):

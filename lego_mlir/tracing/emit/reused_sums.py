@@ -5,7 +5,7 @@
     sums = lego.mma(lower, b, zeros)            r0 .. r63 again, when totals_0 are computed
     totals_1 += scale_1 * sums
 
-Code generators see two sets of sums, and that nothing needs totals_0 yet: they compute it behind the second product,
+Code generators see two sets of sums, and that nothing needs totals_0 yet: they compute it after the second product,
 and both sets are in registers beside all totals. A tile of 256 x 128 of f8 with scales then spills 300 bytes, and none
 with one set.
 """

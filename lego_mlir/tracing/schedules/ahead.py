@@ -10,7 +10,7 @@ ahead of the products as the rings have room. One barrier a step takes the place
         lego.mma(ta[use], tb[use], acc)               commit_copies()
         empty[use - 1].arrive(..)                     lego.mma(ta[use], tb[use], acc)
 
-Behind the barrier of a step no thread reads the stage of the step before, which is the one that is filled next. What
+After the barrier of a step no thread reads the stage of the step before, which is the one that is filled next. What
 threads store into a tile themselves is stored as far ahead.
 """
 

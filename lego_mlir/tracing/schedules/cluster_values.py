@@ -92,7 +92,7 @@ class ClusterValues:
 
     @cached_property
     def _indices(self) -> dict[Symbol, Expr]:
-        """What the symbols of data that is an index stand for."""
+        """The values of the symbols of data that is an index."""
         given = {s.result.number: s.expr for s in self.trace.statements() if isinstance(s, FromIndex)}
         found = (s for s in self.trace.statements() if isinstance(s, ToIndex))
         return {s.symbol: given[s.operand.number] for s in found if s.operand.number in given}

@@ -99,7 +99,7 @@ class _Looped(Replay):
         self.tracer.append(For(tile, own, tiles, as_expr(self.blocks), tuple(body), self.trace.source))
 
     def _outside(self, body: Sequence[Statement], *, backwards: bool = False) -> _Uses:
-        """The uses in front of the first barrier of a body, or behind its last one."""
+        """The uses in front of the first barrier of a body, or after its last one."""
         found = _Uses()
         for statement in reversed(body) if backwards else body:
             match statement:

@@ -157,7 +157,7 @@ def restored(value: Spread, dtype: DType) -> Spread:
 def stored_in_scratch(
     tracer: Tracer, plan: SwizzlePlan, dtype: DType, registers: Sequence[Scalar | None], what: str
 ) -> Scratch:
-    """The shared memory into which a value was stored, for loads behind `before_loads`.
+    """The shared memory into which a value was stored, for loads after `before_loads`.
 
     `what` is refused where threads diverge.
     """

@@ -1,11 +1,11 @@
 """Layouts that are open while a kernel is recorded, and filled in when it is recorded again.
 
 The function of a kernel that has tiles without a layout runs twice. The first run records the graph of its tile
-operations for `lego_mlir.engine`; of each tile one element stands for all, so that ranges, types and the instructions
+operations for `lego_mlir.engine`; of each tile one element represents all, so that ranges, types and the instructions
 of an element are known, and the statements are dropped. The engine chooses. In the second run the same words meet the
-same nodes of the graph, and make spread values in the chosen layouts at once, with the conversions behind them.
+same nodes of the graph, and make spread values in the chosen layouts at once, with the conversions after them.
 
-Every word is one call of `OpenLayouts.tile` or `relabelled`: a node, a function for the element that stands for all,
+Every word is one call of `OpenLayouts.tile` or `relabelled`: a node, a function for the element that represents all,
 and a function from the operands' spread values to the result's.
 """
 
@@ -87,7 +87,7 @@ TileFunction: TypeAlias = Callable[[Sequence[Spread], LinearLayout], Operand]
 
 @dataclass(frozen=True, slots=True)
 class TileWord:
-    """A tile operation of a run that keeps them whole: its node, the element that stands for its result, and memory.
+    """A tile operation of a run that keeps them whole: its node, the element that represents its result, and memory.
 
     `statements` make the element from those of the operands, `elements`; of a reduction it is two of them combined.
     `other` is what a load gives outside of memory, `axis` that of a tile of indices, whose element is a symbol.
@@ -141,7 +141,7 @@ class OpenLayouts:
 
     @property
     def has_elements(self) -> bool:
-        """Whether one element of each tile stands for all, in place of values."""
+        """Whether one element of each tile represents all, in place of values."""
         return self.choice is None or self.words is not None
 
     def bounds(self) -> LaunchBounds:
@@ -197,7 +197,7 @@ class OpenLayouts:
         )
 
     def _region_number(self) -> int:
-        """The number of the innermost region; another one where it was left in between."""
+        """The number of the innermost region; a new one if it was left in between."""
         number, region = self._region
         if region is not self.tracer.innermost:
             self._region = number + 1, self.tracer.innermost
@@ -217,7 +217,7 @@ class OpenLayouts:
         return found
 
     def _trips(self) -> float:
-        """How often the innermost region runs, about."""
+        """The approximate number of times that the innermost region runs."""
         product = 1.0
         for symbol, *ends, step in self.tracer.loops:
             known = self.tracer.ranges[symbol]
@@ -230,7 +230,7 @@ class OpenLayouts:
         return product
 
     def _is_uniform(self) -> bool:
-        """Whether all threads of the block surely reach this point: under no condition of threads or of data."""
+        """Whether all threads of the block certainly reach this point: under no condition of threads or of data."""
         tracer = self.tracer
         try:
             require_uniform(tracer, "a tile")
@@ -254,7 +254,7 @@ class OpenLayouts:
         memory: tuple[View | Part | PackedView, Sequence[IndexLike] | None] | None = None,
         other: Operand = 0,
     ) -> Operand:
-        """The tile of one operation. `sample` makes the element that stands for all, `compute` the spread value.
+        """The tile of one operation. `sample` makes the element that represents all, `compute` the spread value.
 
         The result of a reduction of one axis to none is data, that of a store or an assignment None. `memory` is that
         of a load or a store, with the index of its first element; outside of it a load gives `other`.
@@ -356,7 +356,7 @@ class OpenLayouts:
             self._values[node][target] = _as(made, target, node.shape)
 
     def _fetched(self, node: TileNode, layout: LinearLayout) -> Spread:
-        """The value of a node in a layout that was chosen for it, behind new labels where it is no value itself."""
+        """The value of a node in a layout that was chosen for it, below new labels where it is no value itself."""
         operation = node.operation
         if isinstance(operation, FreeTile):
             return _as(self._makers[node](layout), layout, node.shape)
@@ -378,9 +378,9 @@ class OpenLayouts:
         counted: Callable[[Operand], int | None] = lambda element: None,
         axis: int | None = None,
     ) -> OpenTile:
-        """A tile that is made in any layout where it is used, from operands that are.
+        """A tile that is made where it is used, in any layout, from operands in the same one.
 
-        `counted` is the axis, if any, along which its elements are a number and those that follow it, by one of them.
+        `counted` gives the axis, if any, along which elements are consecutive numbers, by one of them.
         A tile of the indices along an `axis` has a symbol as its element in a run that keeps words.
         """
         from lego_mlir.tracing.spread.open_tiles import OpenTile
@@ -456,7 +456,7 @@ def layouts_of(tracer: Tracer) -> OpenLayouts:
 
 
 def slots_of(statements: Sequence[Statement]) -> float:
-    """The instructions of statements, about."""
+    """The approximate number of instructions of statements."""
     total = 0.0
     for statement in statements:
         if isinstance(statement, If):

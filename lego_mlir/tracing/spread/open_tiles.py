@@ -71,7 +71,7 @@ from lego_mlir.tracing.words.tensor import View
 class OpenTile(Spread):
     """A tile of one element type whose layout is open. Immutable.
 
-    `sample` is the element that stands for all while the graph is recorded.
+    `sample` is the element that represents all while the graph is recorded.
     """
 
     __slots__ = ("layouts", "node", "sample")

@@ -42,7 +42,7 @@ def may_be_staged(view: View, shape: Sequence[int], memory: TileMemory) -> bool:
 
 
 def staged(source: View, at: Sequence[IndexLike], shape: Sequence[int], axis: int, warps: int) -> View:
-    """A copy of a tile in shared memory, contiguous along `axis`, by the threads of so many warps."""
+    """A copy of a tile in shared memory, contiguous along `axis`, by the threads of `warps` warps."""
     tracer = current("lego.load")
     memory, _ = accesses.first_access("lego.load", source, shape, at, warps)
     copied = boxed(next(iter(anchors(shape, [inside_first(memory, shape)], memory.vectors(), warps))), shape)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lego_mlir.tracing.trace.tracer import Tracer
 
 Lanes = Mapping[Symbol, Range] | None
-"""Ranges of symbols beside those of the kernel: the element of a vector."""
+"""Ranges of symbols besides those of the kernel: the element of a vector."""
 
 
 class Halo:

@@ -59,7 +59,7 @@ MOST_REGISTERS: Final = 255
 GRANTED: Final = 8
 """Registers of a thread are multiples of this."""
 BESIDE: Final = 26
-"""Registers that an instruction takes beside its sums: for 128 of them ptxas (C7602) asks for 154."""
+"""Registers that an instruction takes besides its sums: for 128 of them ptxas (C7602) asks for 154."""
 NARROW: Final = 32
 """Columns up to which products of i8 take any multiple of 8; above it is a multiple of 16."""
 Block = tuple[int, int]
@@ -112,7 +112,7 @@ def depth(dtype: DType) -> int:
 
 
 def takes_columns(dtype: DType, columns: int) -> bool:
-    """Whether there is an instruction with so many columns."""
+    """Whether there is an instruction with this number of columns."""
     return columns % 8 == 0 and columns <= WIDEST and (dtype != i8 or columns <= NARROW or columns % 16 == 0)
 
 

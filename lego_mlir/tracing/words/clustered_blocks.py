@@ -130,7 +130,7 @@ def cluster_reduce(value: Scalar, op: str | Callable[[Scalar, Scalar], Scalar] =
         part.store(value, 0)
     cluster_barrier()
     parts = [part.of_block(rank).load(0, width=value.width or 1) for rank in builtins.range(blocks)]
-    cluster_barrier()  # here, and not behind the kernel's stores, for which the last barrier would wait
+    cluster_barrier()  # here, and not after the kernel's stores, for which the last barrier would wait
     return reduce(combine, parts)
 
 

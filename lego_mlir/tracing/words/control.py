@@ -129,7 +129,7 @@ def barrier(*, products: bool = True) -> None:
     """Every thread of the block arrives here before any continues; stores before it are visible after it.
 
     In a role, `with lego.warps(..)`, every thread of the role, or of its group. Products of warpgroups in flight are
-    complete behind it; with `products=False` they go on, where the tiles that they read are not written before their
+    complete after it; with `products=False` they go on, where the tiles that they read are not written before their
     results are used.
     """
     tracer = current("lego.barrier")

@@ -72,7 +72,7 @@ def nearest_even(x: Operand) -> Operand:
 
 
 def trunc(x: Operand) -> Operand:
-    """The whole number beside x towards zero."""
+    """The nearest whole number towards zero from x."""
     return _compute("trunc", x)
 
 

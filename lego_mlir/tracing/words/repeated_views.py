@@ -1,4 +1,4 @@
-"""A tensor whose elements each stand for a block of a larger one: the scales of block formats, `s.repeat(1, 32)`.
+"""A tensor each of whose elements is a block of a larger one: the scales of block formats, `s.repeat(1, 32)`.
 
     s: lego.Tensor(f8e8m0fnu, Row(M, N // 32))         MXFP4 and MXFP8: a power of two for 32 numbers of a row
     s: lego.Tensor(f8e4m3fn, Row(M, N // 16))          NVFP4: an f8 for 16

@@ -65,7 +65,7 @@ def store_tile(
     """Store a shared tile as tile `at` of `target`, in tiles of its shape, with all threads of the block.
 
     With `by`, store a function of the elements of one or more tiles of one shape: `by(x, .., place)` gets a vector of
-    each tile, contiguous along a row, and its `VectorPlace` in the target, from which it loads what it needs beside;
+    each tile, contiguous along a row, and its `VectorPlace` in the target, from which it loads what else it needs;
     the result is converted to the target's type. It may not store. A barrier must precede, after what fills the tiles.
     Elements past the end of the target are not stored. Schedules may make it a tile copy (`copied_out`). Raises
     LayoutError where it is not a shared tile of two dimensions, without `by` of the target's type.

@@ -38,7 +38,7 @@ WARPGROUP: Final = 4
 REGISTERS: Final = (24, 240)
 """The least and the greatest number of registers that `setmaxnreg` takes, a multiple of 8."""
 ROLE_BARRIERS: Final = 15
-"""Barriers of a block beside the one of all its threads (PTX ISA, "bar": 16 barriers)."""
+"""Barriers of a block besides that of all its threads (PTX ISA, "bar": 16 barriers)."""
 
 
 def warps(first: int, end: int, *, groups: int = 1, registers: int | None = None) -> Branch:

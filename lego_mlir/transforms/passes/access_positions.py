@@ -137,7 +137,7 @@ def _collect(number: IndexNumber, factor: int, terms: dict[IndexNumber, int]) ->
 
 
 def _argument(buffer: Value) -> Value:
-    """The argument behind a view of it without an offset."""
+    """The argument of which this is a view without an offset."""
     return buffer.owner.operands[0] if getattr(buffer.owner, "name", "") == "memref.reinterpret_cast" else buffer
 
 

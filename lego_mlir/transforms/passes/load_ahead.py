@@ -1,12 +1,12 @@
 """Load each fragment of the next step of products as soon as its registers are free.
 
 A step of products consists of those at one depth of the tile. Each fragment is an operand of several products, so the
-fragments of the previous step die one after another. The load of a fragment moves behind the last product that uses
+fragments of the previous step die one after another. The load of a fragment moves after the last product that uses
 the corresponding fragment of the previous step: it reuses the registers, and the remaining products hide its latency.
 
     products 0; loads 1; products 1; loads 2; ..   ->   products 0 with loads 1; products 1 with loads 2; ..
 
-In a rotated loop the loads for the first step of the next iteration remain behind the barrier that they need.
+In a rotated loop the loads for the first step of the next iteration remain after the barrier that they need.
 """
 
 from __future__ import annotations

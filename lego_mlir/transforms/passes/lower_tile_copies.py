@@ -9,7 +9,7 @@
 | registers of a role | - | `setmaxnreg` (sm_90a) |
 
 A tensor that is copied by its map is passed as the map, 128 bytes by value, in place of its pointer. A copy with an
-edge chooses between two maps: the second one, behind the first, copies the rows inside of the tensor alone, into a
+edge chooses between two maps: the second one, after the first, copies the rows inside of the tensor alone, into a
 stage whose other rows hold zeros from an earlier step of the tile. On sm_90 the copy unit is another proxy: what
 threads write to shared memory is fenced before the barriers that precede a copy of it, and before arrivals that come
 after such writes.
@@ -178,14 +178,14 @@ def _in_common_boxes(found: Sequence[tuple[Op, _Described, int]]) -> Iterator[tu
 
 
 def _of_rows(described: _Described, rows: int) -> TensorMapForm:
-    """The form with so many rows in a box."""
+    """The form with `rows` rows in a box."""
     box = list(described.form.box)
     box[described.other] = rows
     return replace(described.form, box=tuple(box))
 
 
 def _divided(described: _Described, rows: int) -> _Described:
-    """The same copy in boxes of so many rows, which divide its boxes."""
+    """The same copy in boxes of `rows` rows, which divide its boxes."""
     form = _of_rows(described, rows)
     size = prod(form.box) * ELEMENT_BYTES[STORED_TYPES.get(form.dtype, form.dtype)]
     count = described.form.box[described.other] // rows
@@ -292,7 +292,7 @@ class _Boxes:
         return prod(form.box) * element * len(self.described.places) * max(self.described.mutual, 1)
 
     def expect(self, size: int | Value) -> None:
-        """The barrier expects so many bytes, here or in the blocks of the mask."""
+        """The barrier expects these bytes, here or in the blocks of the mask."""
         if self.barrier is None:
             return
         if self.mask is not None and not self.described.mutual:
@@ -346,7 +346,7 @@ def _copy_inside(boxes: _Boxes, tensor: Value, size: Value, begin: Value, since:
 
 
 def _edge_map(tensor_map: Value) -> Value:
-    """The address of the map behind a map."""
+    """The address of the map after a map."""
     facts = {"rawConstantIndices": f"array<i32: {MAP_BYTES}>", "elem_type": "i8"}
     return create("llvm.getelementptr", [bindings.load().ir.Type.parse("!llvm.ptr")], [tensor_map], facts).results[0]
 

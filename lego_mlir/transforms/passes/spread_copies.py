@@ -1,7 +1,7 @@
 """Interleave the copies of a loop with its products.
 
 Pipelining leaves the copies of a later tile together at the end of the body. Issued at once they fill the memory
-pipeline's queue and delay the loads of fragments behind them; issued singly, each waits for the loads before it, which
+pipeline's queue and delay the loads of fragments after them; issued singly, each waits for the loads before it, which
 read the memory that copies write. Between two barriers they may move freely. So each step of products there gets an
 equal group of copies, early in the step, with the address arithmetic that they need.
 """

@@ -13,8 +13,8 @@ BENCH = Path(__file__).resolve().parents[3] / "bench"
 
 DOCUMENTS = {"op_counts", "layout_tables"}
 """Programs that write a document by `runner.document`."""
-OTHERS = {"pages", "schedule_model"}
-"""Programs with a command line of their own: all pages, and models of caches."""
+OTHERS = {"pages", "remake", "schedule_model"}
+"""Programs with a command line of their own: all pages, all results, and models of caches."""
 
 
 def assigned(path):

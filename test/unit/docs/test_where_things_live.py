@@ -50,16 +50,11 @@ def folders():
     return [PACKAGE, *(path for path in PACKAGE.rglob("*") if path.is_dir() and list(path.glob("*.py")))]
 
 
-def has_parallel_modules(folder):
-    """Whether each module is a dialect of MLIR, or a family of instructions of PTX."""
-    return folder.relative_to(PACKAGE) in (Path("interp/dialects"), Path("interp/ptx/instructions"))
-
-
 def modules_of(folder):
     return {path.stem for path in folder.glob("*.py")} - {"__init__", "__main__"}
 
 
-LARGE = [f for f in folders() if len(modules_of(f)) > MOST_WITHOUT_SECTIONS and not has_parallel_modules(f)]
+LARGE = [f for f in folders() if len(modules_of(f)) > MOST_WITHOUT_SECTIONS]
 
 
 @pytest.mark.parametrize("folder", LARGE, ids=lambda folder: str(folder.relative_to(PACKAGE)))

@@ -5,6 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 from assembling import machine_code, needs_ptxas
+from attention_oracle import attended
 from attention_runs import run
 
 from lego_mlir import bf16, f16
@@ -46,20 +47,10 @@ def drawn(form, batch, heads, queries, keys, gain=1.0):
 
 
 def expected(form, q, k, v, do):
-    """o, the log-sum-exps, and the gradients of q, k and v, in f64."""
-    q, k, v, do = (x.astype(np.float64) for x in (q, k, v, do))
-    (batch, heads, keys, features), queries = k.shape, q.shape[2]
-    k, v = (np.repeat(x, form.group, axis=1) for x in (k, v))
-    row, column = np.indices((queries, keys))
-    scores = np.where(form.allowed(row, column, keys), q @ k.mT / np.sqrt(features), -np.inf)
-    best = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - best)
-    total = weights.sum(-1, keepdims=True)
-    p, lse = weights / total, (best + np.log(total))[..., 0] * np.log2(np.e)
-    o = p @ v
-    ds = p * (do @ v.mT - (do * o).sum(-1, keepdims=True)) / np.sqrt(features)
-    grouped = [x.reshape(batch, heads, form.group, keys, -1).sum(2) for x in (ds.mT @ q, p.mT @ do)]
-    return o, lse, ds @ k, *grouped
+    """o, the log-sum-exps, and the gradients of q, k and v."""
+    row, column = np.indices((q.shape[2], k.shape[2]))
+    one = attended(q, k, v, form.allowed(row, column, k.shape[2]))
+    return one.o, one.lse, *one.gradients(do)
 
 
 def close(found, wanted, tolerance):

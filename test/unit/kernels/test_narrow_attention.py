@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 import pytest
 from assembling import machine_code, needs_ptxas
+from attention_oracle import attended
 from attention_runs import run
 
 import lego_mlir as lego
@@ -45,18 +46,14 @@ def drawn(form, batch, heads, queries, keys, gain=1.0):
 
 
 def expected(form, given, scales):
-    """o, the log-sum-exps, and how far o may be off, in f64."""
+    """o, the log-sum-exps, and how far o may be off."""
     q, k, v = (x.astype(np.float64) * s[:, None, None] for x, s in zip(given, scales, strict=True))
-    k, v = (np.repeat(x, form.group, axis=1) for x in (k, v))
     row, column = np.indices((q.shape[2], k.shape[2]))
     seen = form.allowed(row, column, k.shape[2])
-    scores = np.where(seen, q @ k.mT * form.factor, -np.inf)
-    best = scores.max(-1, keepdims=True)
-    weights = np.exp(scores - best)
-    total = weights.sum(-1, keepdims=True)
-    p, lse = weights / total, (best + np.log(total))[..., 0] * np.log2(np.e)
-    small = 2.0 ** -(10 + fused_attention.LEVEL) * (seen @ np.abs(v))
-    return p @ v, lse, 2.0**-4 * (p @ np.abs(v)) + small + ROUNDING[form.result] * np.abs(p @ v)
+    one = attended(q, k, v, seen, form.factor)
+    sizes = np.abs(one.v)
+    small = 2.0 ** -(10 + fused_attention.LEVEL) * (seen @ sizes)
+    return one.o, one.lse, 2.0**-4 * (one.weights @ sizes) + small + ROUNDING[form.result] * np.abs(one.o)
 
 
 def attend(form, sizes, on, gain=1.0, order=None, one=False, **options):

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from assembling import machine_code, needs_ptxas
+from attention_oracle import attended
 
 from lego_mlir import bf16
 from lego_mlir.errors import UsageError
@@ -38,25 +39,22 @@ class Packed:
                 self._expect(rows, columns)
 
     def _expect(self, rows, columns):
-        form = self.form
-        given = ((self.q, rows), (self.do, rows), (self.k, columns), (self.v, columns))
-        q, do, k, v = (x[part].astype(np.float64).swapaxes(0, 1) for x, part in given)
-        k, v = (np.repeat(x, form.group, axis=0) for x in (k, v))
+        q, do, k, v = (
+            x[part].swapaxes(0, 1)
+            for x, part in ((self.q, rows), (self.do, rows), (self.k, columns), (self.v, columns))
+        )
         queries, keys = q.shape[1], k.shape[1]
         row, column = np.indices((queries, keys))
-        seen = form.allowed(row + keys - queries if form.causal else row, column, keys)
-        scores = np.where(seen, q @ k.swapaxes(1, 2) / np.sqrt(form.features), -np.inf)
-        best = np.maximum(scores.max(-1, keepdims=True), -1e30)
-        weights = np.exp(scores - best)
-        total = weights.sum(-1, keepdims=True)
-        p = weights / np.where(total > 0, total, 1)
-        o = p @ v
-        ds = p * (do @ v.swapaxes(1, 2) - (do * o).sum(-1, keepdims=True)) / np.sqrt(form.features)
-        self.o[rows], self.dq[rows] = o.swapaxes(0, 1), (ds @ k).swapaxes(0, 1)
-        logarithm = np.log(np.where(total > 0, total, 1))
-        self.lse[:, rows] = np.where(total > 0, (best + logarithm) * np.log2(np.e), np.inf)[..., 0]
-        for target, product in ((self.dk, ds.swapaxes(1, 2) @ q), (self.dv, p.swapaxes(1, 2) @ do)):
-            target[columns] = product.reshape(-1, form.group, keys, form.features).sum(1).swapaxes(0, 1)
+        one = attended(q, k, v, self.form.allowed(row + (keys - queries) * self.form.causal, column, keys))
+        self.lse[:, rows] = one.lse
+        dq, dk, dv = one.gradients(do)
+        for target, part, x in (
+            (self.o, rows, one.o),
+            (self.dq, rows, dq),
+            (self.dk, columns, dk),
+            (self.dv, columns, dv),
+        ):
+            target[part] = x.swapaxes(0, 1)
 
     def run(self, kernels, names):
         """Run kernels, and return the arrays of these names."""

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from assembling import assemble, needs_ptxas
+from attention_oracle import of_pages
 
 from lego_mlir import bf16, f8e4m3fn
 from lego_mlir.interp.ptx import PtxRun
@@ -22,18 +23,8 @@ FORMS = [
 
 
 def expected(form, q, keys, values, table):
-    """The results in f64, and whether each is of a query with keys."""
-    o = np.zeros(q.shape)
-    for b, length in enumerate(LENGTHS):
-        k, v = (x[table[b]].astype(float).swapaxes(0, 1).reshape(len(x[0]), -1, form.features) for x in (keys, values))
-        k, v = (np.repeat(x, form.group, axis=0)[:, :length] for x in (k, v))
-        for m in range(form.queries):
-            end = length - form.queries + m + 1
-            if end > 0:
-                s = np.einsum("hd,hnd->hn", q[b, :, m].astype(float), k[:, :end]) * form.exponent
-                weights = np.exp2(s - s.max(-1, keepdims=True))
-                o[b, :, m] = np.einsum("hn,hnd->hd", weights / weights.sum(-1, keepdims=True), v[:, :end])
-    return o
+    given = (x.swapaxes(1, 2) for x in (q, keys, values))
+    return of_pages(*given, table, LENGTHS, form.scale or form.features**-0.5).swapaxes(1, 2)
 
 
 @pytest.mark.parametrize("form", FORMS, ids=str)

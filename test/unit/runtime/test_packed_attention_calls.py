@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from attention_oracle import attended
 
 import lego_mlir
 from lego_mlir.errors import UsageError
@@ -21,9 +22,9 @@ def expected(q, k, v):
     """The causal results of one head, sequence by sequence."""
     found = np.zeros(q.shape)
     for first, end in itertools.pairwise(STARTS):
-        x, y, z = (a[first:end, 0].astype(np.float64) for a in (q, k, v))
-        weights = np.where(np.tri(end - first), np.exp(x @ y.T / np.sqrt(q.shape[-1])), 0)
-        found[first:end, 0] = (weights / weights.sum(-1, keepdims=True)) @ z
+        if first < end:
+            one = (x[first:end].swapaxes(0, 1) for x in (q, k, v))
+            found[first:end] = attended(*one, np.tri(end - first)).o.swapaxes(0, 1)
     return found
 
 

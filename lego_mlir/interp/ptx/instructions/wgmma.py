@@ -165,7 +165,7 @@ def _slots(decoder: Decoder, instruction: PtxInstruction, operand: PtxOperand) -
 
 
 def _form(decoder: Decoder, instruction: PtxInstruction) -> WgmmaForm:
-    """Read the shape, the types, and the constants behind the operands."""
+    """Read the shape, the types, and the constants after the operands."""
     shape = next((f for m in instruction.modifiers if (f := re.fullmatch(r"m64n(\d+)k(\d+)", m))), None)
     types = [m for m in instruction.modifiers if m in NUMPY]
     if shape is None or len(types) != 3 or types[1] not in DEPTHS or (is_sparse(instruction) and types[1] == "tf32"):
