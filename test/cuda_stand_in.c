@@ -19,6 +19,7 @@ int stand_in_flushes;  // memory set
 int stand_in_capturing;  // whether streams are
 int stand_in_early;  // launches that may begin before the previous one has ended
 int stand_in_clusters = 66;  // of two blocks, that run at the same time
+int stand_in_multiprocessors = 132;
 Configuration stand_in_last;
 static Run run;
 
@@ -28,7 +29,7 @@ void stand_in_reset(void) {
   stand_in_devices = 1; stand_in_major = 9; stand_in_minor = 0; stand_in_version = 12080;
   stand_in_refuse_code = stand_in_fail_next = stand_in_launches = 0;
   stand_in_encoded = stand_in_replaced = 0;
-  stand_in_early = 0; stand_in_clusters = 66;
+  stand_in_early = 0; stand_in_clusters = 66; stand_in_multiprocessors = 132;
   stand_in_khz = stand_in_memory_khz = stand_in_bits = stand_in_l2 = 0;
   stand_in_allocated = stand_in_flushes = stand_in_capturing = 0;
   kernel_count = module_count = depth = 0; run = 0; stand_in_needs_context = 1;
@@ -41,7 +42,8 @@ int cuInit(unsigned flags) { return stand_in_devices < 0 ? 100 : 0; }
 int cuDriverGetVersion(int *version) { *version = stand_in_version; return 0; }
 int cuDeviceGetCount(int *count) { *count = stand_in_devices; return 0; }
 int cuDeviceGetAttribute(int *value, int which, int device) {
-  *value = which == 75 ? stand_in_major : which == 76 ? stand_in_minor : which == 16 ? 132 : which == 97 ? 232448
+  *value = which == 75 ? stand_in_major : which == 76 ? stand_in_minor : which == 97 ? 232448
+         : which == 16 ? stand_in_multiprocessors
          : which == 13 ? stand_in_khz : which == 36 ? stand_in_memory_khz : which == 37 ? stand_in_bits
          : which == 38 ? stand_in_l2 : 0;
   return device < stand_in_devices ? 0 : 101;

@@ -28,7 +28,7 @@ def transformed(kernel, script, target="sm_90", **parameters):
     return compile_kernel(kernel, transform=script, parameters=parameters, emit=stage, target=target).text
 
 
-def launch(kernel, text, *arrays):
+def launch(kernel, text, *arrays, counts=True):
     """The report, and the logical array of `c`."""
     memories, places = [], []
     for parameter, given in zip(kernel.params, arrays, strict=True):
@@ -40,14 +40,15 @@ def launch(kernel, text, *arrays):
         memory[where] = np.asarray(given).astype(parameter.dtype.numpy)
         memories.append(memory)
         places.append(where)
-    report = interp.launch(text, args=memories)
+    report = interp.launch(text, args=memories, counts=counts)
     return report, memories[2][places[2]]
 
 
-def check(kernel, script, m, n, k, *further, **parameters):
+def check(kernel, script, m, n, k, *further, counts=True, **parameters):
     """Values equal to the reference's, and no fault; the report, for what it counted."""
     a, b = operands(m, n, k)
-    report, c = launch(kernel, transformed(kernel, script, **parameters), a, b, np.zeros((m, n)), *further)
+    text = transformed(kernel, script, **parameters)
+    report, c = launch(kernel, text, a, b, np.zeros((m, n)), *further, counts=counts)
     assert report.clean, [str(fault) for fault in report.faults]
     np.testing.assert_array_equal(c, kernel.expected(a, b, *further))
     return report

@@ -22,6 +22,7 @@ def launch(kernel, *arrays, sizes=None, form="affine", clean=True):
         grid=[int(evaluate(n, sizes)) for n in kernel.grid],
         block=[int(evaluate(n, sizes)) for n in kernel.block],
         args=[*memories, *(sizes[s.name] for s in kernel.sizes)],
+        counts=False,
     )
     if clean:
         assert report.clean, [f"{fault.kind} at {fault.location}: {fault.message}" for fault in report.faults]

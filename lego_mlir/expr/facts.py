@@ -59,6 +59,7 @@ class Facts:
         self._ends: dict[tuple[Atom, bool], list[Poly]] = {}
         self.samples = Samples(terms)
         self._fuel = 0
+        self._lowest = 0  # that the fuel has been since somebody began to watch it
 
     def leaves_64_bits(self, poly: Poly, instead_of: Poly) -> bool:
         """Whether this operand overflows int64 at a sample point where the one that it replaces does not.
@@ -224,6 +225,7 @@ class Facts:
         if self._fuel <= 0:
             return
         self._fuel -= 1
+        self._lowest = min(self._lowest, self._fuel)
         for atom in sorted(poly.atoms(), key=lambda a: -a.order):
             parts = poly.split(atom)
             if parts is None:

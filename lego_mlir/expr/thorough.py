@@ -22,14 +22,75 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any, Final
 
 from lego_mlir.expr.facts import Facts
 from lego_mlir.expr.nodes import FloorDiv, Larger, Smaller
 from lego_mlir.expr.poly import ONE, Atom, Poly, number
+from lego_mlir.expr.terms import Terms
+
+MOST_TRIED: Final = 20_000
+"""Attempts that are remembered at once, for the ranges of one context."""
 
 
 class ThoroughFacts(Facts):
-    """Facts that take both sides of a minimum or maximum, and quotients by a part of their divisor."""
+    """Facts that take both sides of a minimum or maximum, and quotients by a part of their divisor.
+
+    Both sides of several extrema lead to the same polynomials again and again, so that attempts are remembered. What an
+    attempt finds depends on the atoms whose ends are being sought around it, and on its fuel where that runs out.
+    """
+
+    def __init__(self, terms: Terms) -> None:
+        super().__init__(terms)
+        self._tried: dict[tuple[Any, ...], tuple[bool, int, int]] = {}
+        self._plain: dict[Poly, bool] = {}
+        self._sought: frozenset[tuple[Atom, bool]] = frozenset()
+
+    def nonnegative(self, poly: Poly) -> bool:
+        fuel, lowest = self._fuel, self._lowest
+        found = super().nonnegative(poly)
+        self._fuel, self._lowest = fuel, lowest  # of the attempt that asks
+        return found
+
+    def ends(self, atom: Atom, upper: bool) -> list[Poly]:
+        known = self._ends.get((atom, upper))
+        if known is not None:
+            return known
+        sought, lowest = self._sought, self._lowest
+        self._sought = sought | {(atom, upper)}
+        found = super().ends(atom, upper)
+        self._sought, self._lowest = sought, lowest
+        return found
+
+    def _shown(self, poly: Poly) -> bool:
+        """Whether the value is shown to be non-negative, with the fuel that is left.
+
+        An attempt that took at most `most` of the fuel at once, and did not run out, is the same with any more.
+        """
+        fuel, outer = self._fuel, self._lowest
+        shown, most, spent = self._tried.get((poly, self._sought), (False, fuel, 0))
+        if most >= fuel:
+            shown, most, spent = self._tried.get((poly, self._sought, fuel)) or self._attempt(poly, fuel)
+        self._fuel, self._lowest = fuel - spent, min(outer, fuel - most)
+        return shown
+
+    def _attempt(self, poly: Poly, fuel: int) -> tuple[bool, int, int]:
+        """Whether the value is shown to be non-negative, the most fuel that this took at once, and what it spent."""
+        self._lowest = fuel
+        found = super()._shown(poly), fuel - self._lowest, fuel - self._fuel
+        if len(self._tried) >= MOST_TRIED:
+            self._tried.clear()
+        key = (poly, self._sought) if self._lowest > 0 else (poly, self._sought, fuel)
+        self._tried[key] = found
+        return found
+
+    def _plainly(self, poly: Poly) -> bool:
+        known = self._plain.get(poly)
+        if known is None:
+            if len(self._plain) >= MOST_TRIED:
+                self._plain.clear()
+            known = self._plain[poly] = super()._plainly(poly)
+        return known
 
     def _shown_by_parts(self, poly: Poly, atom: Atom, factor: Poly) -> bool:
         fuel = self._fuel

@@ -104,7 +104,7 @@ class InterpreterBackend:
                 outside.append((there, memory))
         report = interp.launch(
             self.text, self.entry.entry, bound.grid, bound.block, [*arguments, *bound.sizes],
-            names=[argument.name for argument in self.entry.arguments],
+            names=[argument.name for argument in self.entry.arguments], counts=False,
         )  # fmt: skip
         sys.stdout.write(report.printed)
         if not report.clean:

@@ -65,6 +65,6 @@ def test_every_product(problem):
     kernel = matmul.build(*sizes, **options)
     widths = {access.width for _, access in kernel.trace().accesses() if access.buffer.name in ("a", "b")}
     if min(widths) == 1:  # two bytes: no asynchronous copy
-        check(kernel, "ldmatrix_mma.mlir", *sizes)
+        check(kernel, "ldmatrix_mma.mlir", *sizes, counts=False)
     else:
-        check(kernel, "matmul_sm80.mlir", *sizes, stages=stages)
+        check(kernel, "matmul_sm80.mlir", *sizes, counts=False, stages=stages)

@@ -292,12 +292,12 @@ class ProgramWalk:
 
     def _takes_all_values(self, more: Expr, condition: Cond) -> bool:
         """Whether a difference has a term of which nothing is known, by a condition either: no proof is tried."""
-        known = sympy.And(condition, *self._facts, *self.ranges.given)
+        known = condition, *self._facts, *self.ranges.given
         for term in sympy.Add.make_args(more):
             factor, value = term.as_coeff_Mul()
             named = value.is_Symbol and value not in self.ranges and not isinstance(value, Size)
             named = named or isinstance(value, sympy.core.function.AppliedUndef)
-            if named and factor.is_Integer and not (more - term).has(value) and not known.has(value):
+            if named and factor.is_Integer and not any(e.has(value) for e in (more - term, *known)):
                 return True
         return False
 

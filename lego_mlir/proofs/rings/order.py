@@ -130,7 +130,7 @@ class RingOrder:
 
     def low(self, difference: Expr) -> int:
         """A lower bound of a difference, NEVER if there is none."""
-        self.ranges.require_time()
+        self.ranges.count_question()
         difference = sympy.expand(difference)
         if difference not in self._low:
             value = constant(difference, self.ranges)

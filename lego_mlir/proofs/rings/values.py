@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
+from operator import attrgetter
 from typing import Any, Final
 
 import sympy
@@ -31,8 +31,8 @@ QUICK_MS: Final = 200
 """The time that one question about ranges may take."""
 PATIENT_MS: Final = 500
 """The time for a question under the requirements of a launch, or about a constant difference."""
-MOST_SECONDS: Final = 15
-"""The processor time for the rings of one kernel."""
+MOST_QUESTIONS: Final = 20_000
+"""The questions about the rings of one kernel: a number, so that a verdict does not depend on the machine's speed."""
 LONGEST: Final = 80
 """Characters of a name that is not shortened."""
 UNKNOWN: Final = Range(sympy.Integer(0), sympy.Integer(64))
@@ -42,10 +42,10 @@ HIDDEN: Final = "_"
 
 
 class KnownRanges(PlainRanges):
-    """Ranges of symbols, the requirements of a launch, which also hold, and the processor time at which to give up."""
+    """Ranges of symbols, the requirements of a launch, which also hold, and how many questions may still be asked."""
 
     given: tuple[Cond, ...] = ()
-    until: float | None = None
+    left: int | None = None
 
     def __init__(self, ranges: Mapping[Symbol, Range]) -> None:
         super().__init__(ranges)
@@ -77,16 +77,19 @@ class KnownRanges(PlainRanges):
         return [self.abstract[condition] for condition in self.given]
 
     def restart(self) -> None:
-        """Give a kernel's rings their time again, for another question."""
-        self.until = time.process_time() + MOST_SECONDS
+        """Give a kernel's rings their questions again, for another claim."""
+        self.left = MOST_QUESTIONS
 
-    def require_time(self) -> None:
-        """Raise NotFollowedError if the time for a kernel's rings is over."""
-        if self.until is not None and time.process_time() > self.until:
+    def count_question(self) -> None:
+        """Count one question. Raises NotFollowedError if a kernel's rings have no more."""
+        if self.left is None:
+            return
+        if self.left <= 0:
             raise NotFollowedError(
-                f"the order of its rings is not shown within {MOST_SECONDS} s; numbers as sizes, or fewer "
-                "groups, take less"
+                f"the order of its rings is not shown by {MOST_QUESTIONS} questions to the prover; numbers as sizes, "
+                "or fewer groups, take fewer"
             )
+        self.left -= 1
 
 
 def symbol_named(text: str) -> Symbol:
@@ -177,7 +180,7 @@ def simplified(expr: Expr, ranges: Mapping[Symbol, Range]) -> Expr:
 
 def holds(claim: Cond, ranges: KnownRanges, timeout_ms: int = QUICK_MS, facts: Sequence[Cond] = ()) -> bool:
     """Whether a claim is proved for all values in the ranges, or under `facts` and the requirements of a launch."""
-    ranges.require_time()
+    ranges.count_question()
     claim = abstracted(claim, ranges)
     if claim == True or isinstance(prove(claim, ranges, timeout_ms=timeout_ms), Proved):  # noqa: E712
         return True
@@ -191,7 +194,13 @@ def holds(claim: Cond, ranges: KnownRanges, timeout_ms: int = QUICK_MS, facts: S
 
 def about(symbols: Set[Symbol], conditions: Sequence[Cond]) -> list[Cond]:
     """The conditions about these symbols alone: others, such as those of strides, say nothing of them."""
-    return [condition for condition in conditions if condition.free_symbols <= symbols]
+    return [condition for condition in conditions if _symbols_of(condition) <= symbols]
+
+
+@functools.lru_cache(4096)
+def _symbols_of(condition: Cond) -> frozenset[Symbol]:
+    """The free symbols of a requirement, which is compared with every claim."""
+    return frozenset(condition.free_symbols)
 
 
 def is_possible(claim: Cond, ranges: KnownRanges) -> bool:
@@ -211,7 +220,7 @@ def is_possible(claim: Cond, ranges: KnownRanges) -> bool:
 def _point(claim: Cond, ranges: KnownRanges, turn: int) -> dict[Symbol, Expr] | None:
     """Values of the symbols of a claim within their ranges; None if a range is empty for the values before."""
     point: dict[Symbol, Expr] = {}
-    pending = sorted(involved(claim, ranges), key=str)
+    pending = sorted(involved(claim, ranges), key=attrgetter("name"))
     while pending:
         ready = [s for s in pending if not _ends(s, ranges) & set(pending)]
         for symbol in ready:

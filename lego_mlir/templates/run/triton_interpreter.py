@@ -15,6 +15,7 @@ import subprocess
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import IO, Any, Final
 
@@ -53,7 +54,9 @@ def interpret(rendered: Rendered, kernel: str, grid: Sequence[int], *arguments: 
         failure, results = pickle.load(child.stdout)
     except (BrokenPipeError, EOFError) as broken:
         _child.cache_clear()
-        raise TemplateError(f"{name}: Triton's interpreter ended (exit code {child.poll()})") from broken
+        code = child.wait()
+        _end(child)
+        raise TemplateError(f"{name}: Triton's interpreter ended (exit code {code})") from broken
     if failure is not None:
         message, trace = failure
         raise TemplateError(message) from (_ChildError(trace) if trace else None)
@@ -94,8 +97,18 @@ def _child() -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "lego_mlir.templates.run.triton_interpreter"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
-    atexit.register(child.terminate)
+    atexit.register(_end, child)
     return child
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End the interpreter's process, wait for its end, and close the pipes to it."""
+    child.terminate()
+    child.wait()
+    for pipe in (child.stdin, child.stdout):
+        with suppress(OSError):  # of what was still to be written to a process that is gone
+            assert pipe is not None
+            pipe.close()
 
 
 class _Storage:

@@ -8,13 +8,17 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lego_mlir.distributions import StridedChunks
+from lego_mlir.distributions.splits import _proved_for_all
 from lego_mlir.expr import solver
 from lego_mlir.expr.context import PlainRanges, context_of
 from lego_mlir.expr.evaluate import evaluate
+from lego_mlir.expr.facts import Facts
 from lego_mlir.expr.nodes import FloorDiv, FloorMod, Larger, Le, Lt, Ne, Select, Size, Smaller
 from lego_mlir.expr.prove import prove
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import forget, simplify
+from lego_mlir.expr.thorough import ThoroughFacts
 from lego_mlir.expr.verdict import Proved, Refuted
 
 x, y, z = sympy.symbols("x y z", integer=True)
@@ -45,6 +49,32 @@ def test_thorough_facts_hold_at_every_value(extreme, coefficients, divisor, boun
     if context.thorough_facts.nonnegative(context.terms.read(expr)):
         for j in range(4):
             assert all(evaluate(expr, {x: i, y: j}) >= 0 for i in range((j + 1) * 3))
+
+
+class Forgetful(dict):
+    """A table that keeps nothing."""
+
+    def __setitem__(self, key, value):
+        pass
+
+
+@given(st.lists(st.tuples(st.sampled_from((Smaller, Larger)), numbers, numbers, numbers), min_size=1, max_size=4))
+def test_attempts_that_are_remembered_end_as_they_would_again(extrema):
+    expr, ranges = x, {y: Range(0, 4), x: Range(0, 3 * (y + 1))}
+    for extreme, a, b, c in extrema:
+        expr = extreme(a * expr + c * FloorDiv(expr, 2), b) + y
+    context = context_of(ranges)
+    poly, remembering, forgetful = context.terms.read(expr), *(ThoroughFacts(context.terms) for _ in range(2))
+    forgetful._tried, forgetful._plain = Forgetful(), Forgetful()
+    assert [remembering.nonnegative(p) for p in (poly, -poly)] == [forgetful.nonnegative(p) for p in (poly, -poly)]
+
+
+def test_sides_of_many_extrema_are_tried_once(monkeypatch):
+    tried, plainly = [], Facts._plainly
+    monkeypatch.setattr(Facts, "_plainly", lambda facts, poly: tried.append(poly) or plainly(facts, poly))
+    forget()
+    _proved_for_all.__wrapped__(StridedChunks(2, 1))
+    assert len(tried) < 10_000  # 280,000 where nothing is remembered
 
 
 @given(st.tuples(numbers, numbers), st.integers(1, 4), st.tuples(numbers, numbers))

@@ -51,7 +51,7 @@ def run(kernel, layouts, size, module=None, c=None):
     memories = {
         "a": stored(a, LAYOUTS[layouts][0]), "b": stored(b, LAYOUTS[layouts][1]), "c": out,
     }  # fmt: skip
-    report = run_kernel(kernel, memories, {"M": m, "N": n, "K": k}, module=module)
+    report = run_kernel(kernel, memories, {"M": m, "N": n, "K": k}, module=module, counts=False)
     assert report.clean, [str(fault) for fault in report.faults]
     np.testing.assert_array_equal(out.reshape((m, n), order="F" if c is Col else "C"), a @ b)
     return report

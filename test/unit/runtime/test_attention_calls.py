@@ -193,7 +193,7 @@ def test_gradients_of_arrays(adds):
 def test_plans_of_gradients_are_of_arrays_that_are_read_where_they_are():
     """By types, shapes and strides of the gradient that comes; one that is copied takes the plan of its copy."""
     q, k, v, do = (drawn(heads, POSITIONS, FEATURES) for heads in (HEADS, SHARED, SHARED, HEADS))
-    form = AttentionForm(FEATURES, causal=True, group=HEADS)
+    form = AttentionForm(FEATURES, causal=True, group=HEADS, scale=0.3)
     bound = attention_calls._bound(form, HeadSizes(1, SHARED, POSITIONS, POSITIONS), (q, k, v), True)
     saved = (q, k, v, *bound.forward((q, k, v), None))
     memory = np.zeros(do.nbytes + 32, np.uint8)

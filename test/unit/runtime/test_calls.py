@@ -7,6 +7,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import Col, Row, Strided, f16, f32, gallery
 from lego_mlir.errors import KernelFaultError, UsageError
+from lego_mlir.interp.counters import Counters
 from lego_mlir.kernels import matmul, transpose
 
 M, N = lego.size("M"), lego.size("N")
@@ -190,6 +191,12 @@ def test_a_kernel_with_shared_tiles_and_sizes_of_its_grid():
     x = np.random.default_rng(0).standard_normal((70, 33)).astype(np.float32)
     np.testing.assert_array_equal(kernel(x), x.T)
     np.testing.assert_array_equal(kernel(x, check=True), x.T)
+
+
+def test_a_checked_call_counts_no_requests(monkeypatch):
+    monkeypatch.setattr(Counters, "count", lambda *given: pytest.fail("nothing shows what is counted"))
+    x = np.arange(70 * 33, dtype=np.float32).reshape(70, 33)
+    np.testing.assert_array_equal(transpose.build("padded", M, N, f32)(x, check=True), x.T)
 
 
 def test_a_kernel_without_machine_code_on_the_cpu():

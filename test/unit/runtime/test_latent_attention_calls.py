@@ -106,6 +106,7 @@ def test_pages_and_lengths_are_checked_on_the_host(change, words, check):
 def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
     """A call launches both kernels, on grids that do not depend on the lengths."""
     machine, arrays = Machine().plug_in(monkeypatch), given()
+    machine.set(multiprocessors=6)  # fewer blocks, of which each still has a part
     OwnLibrary(monkeypatch)
     monkeypatch.setattr(first_calls, "kernel_of", lambda call, make, *_: make())
     form = latent_attention_calls._form(arrays, None)
@@ -117,10 +118,12 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
         on_device[-1][...] = lengths
         found = lego_mlir.attention_latent(*on_device)
         np.testing.assert_allclose(np.asarray(found), expected(*arrays[:3], lengths), atol=4e-3)
+    machine.kernels.clear()  # the same kernels again
     found = lego_mlir.attention_latent(own(arrays[0][:, None]), *on_device[1:])
     assert found.shape == (2, 1, 16, LATENT)
     launches = [launch[:2] for launch in machine.launches]
     assert [name for name, _ in launches[:2]] == ["latent_attention", "latent_parts"] and launches == 3 * launches[:2]
+    assert launches[0][1] == (1, 6, 1)  # a block on each multiprocessor
     driver.driver.cache_clear()
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from lego_mlir.errors import TemplateError
 from lego_mlir.templates import Template
+from lego_mlir.templates.run import triton_interpreter
 from lego_mlir.templates.run.triton_interpreter import interpret
 from lego_mlir.templates.run.triton_memory import GAP, Memory, OutsideError
 
@@ -194,3 +195,24 @@ def test_memory_keeps_arrays_apart_whatever_their_size():
             memory.require("reads", np.array([address], np.uint64), True, size)
     with pytest.raises(OutsideError, match="none of its arguments is an array"):
         Memory({}).require("writes", np.array([8], np.uint64), True, 1)
+
+
+def test_the_process_of_the_interpreter_is_waited_for_and_its_pipes_are_closed():
+    child = triton_interpreter._child.__wrapped__()
+    assert child.poll() is None
+    triton_interpreter._end(child)
+    assert child.returncode is not None
+    assert child.stdin.closed and child.stdout.closed
+
+
+def test_an_interpreter_that_ended_is_named_with_its_exit_code_and_replaced():
+    rendered = Template.of(TEXT, "double.py.jinja").render()
+    ended = triton_interpreter._child()
+    ended.kill()
+    ended.wait()
+    arrays = np.zeros(32, np.float32), np.zeros(32, np.float32)
+    with pytest.raises(TemplateError, match=r"Triton's interpreter ended \(exit code -9\)"):
+        interpret(rendered, "double", (1,), *arrays, 32, 32, SHIFT=0)
+    assert ended.stdin.closed and ended.stdout.closed
+    interpret(rendered, "double", (1,), arrays[0] + 1, arrays[1], 32, 32, SHIFT=0)
+    assert (arrays[1] == 2).all()
