@@ -137,6 +137,7 @@ def test_a_number_is_rounded_to_the_nearest_code(dtype):
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 def test_scales_become_bf16_two_at_a_time(lanes):
     """All codes, of one word and of several, in the interpreter, in the emulator and on the CPU, against ml_dtypes."""
+
     @lego.kernel(grid=256 // lanes, block=1)
     def widened(x: lego.Tensor(f8e8m0fnu, Row(256)), y: lego.Tensor(bf16, Row(256))):
         first = lego.block_id[0] * lanes
