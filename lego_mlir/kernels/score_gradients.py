@@ -78,7 +78,8 @@ def score_and_slopes(
     def pairs(kind: type[LoggedReads]) -> PairsOf:
         log.clear()
         of = {name: kind(x, name, log) if name in learned else ReadInside(x) for name, x in reads.items()}
-        return PairsOf(form.rules, *place, of)
+        batch, head = place
+        return PairsOf(form.rules, batch, head, of)
 
     same = []
     for axis in (0, 1):
@@ -170,8 +171,12 @@ def _add(target: Operand, part: Operand, read: ScoreRead) -> None:
     if all(read.along):
         index = [one.registers[0] if isinstance(one, lego.Spread) else one for one in index]
     inside = [_inside(one, n) for one, n in zip(index, target.dims(), strict=True)]
-    at = [one if isinstance(one, lego.Spread) else each_element(part.layout, lambda _, one=one: one) for one in inside]
-    target.atomic_add(part, *at, mask=part != 0.0)
+    target.atomic_add(part, *(_spread(one, part) for one in inside), mask=part != 0.0)
+
+
+def _spread(index: Operand, tile: Operand) -> Operand:
+    """An index of a whole tile as one of each element; one of each as it is."""
+    return index if isinstance(index, lego.Spread) else each_element(tile.layout, lambda _: index)
 
 
 def _add_by_registers(target: Operand, part: Operand, index: Sequence[Operand]) -> None:
