@@ -2,8 +2,8 @@
 
 In one kernel the gradient (softmax(x) - one at the label) * scale overwrites the logits, which are read once; or the
 logarithm of each row's sum is kept, and `cross_entropy_gradient` makes the gradient from it, by any of the losses.
-Rows whose label is negative are left out: their loss and gradient are 0. Of a label beyond the logits, with which PyTorch
-stops the GPU's programs by an assertion, the loss and the gradient of the row are NaN.
+Rows whose label is negative are left out: their loss and gradient are 0. With a label beyond the logits, for which
+PyTorch stops the program by an assertion on the GPU, a row has NaN as its loss and gradient.
 
 lego-mlir run examples/language_models/cross_entropy.py --size M=3
 """

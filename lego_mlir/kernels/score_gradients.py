@@ -150,6 +150,8 @@ def add_reads(
 
     The rows of the tile are divided among warps, each of which has neighbouring rows.
     """
+    if not reads:
+        return
     counted, each = (p > 0.0) & (column < keys), p * slopes
     for read in reads:
         one = isinstance(read.slope, float) and read.slope == 1.0
