@@ -7,12 +7,15 @@ from lego_mlir.interp.traced_kernels import run_kernel
 
 
 def run(kernel, arrays, sizes, on):
-    """Run a kernel on some of the arrays, in place, each with the strides that it has."""
+    """Run a kernel on some of the arrays, in place, each with the strides that it has.
+
+    An array's sizes are known to kernels that do not take it, too.
+    """
     given, sizes = {}, dict(zip(("B", "H", "M", "N", "SQ", "SK"), sizes, strict=False))
+    sizes |= {f"{name}_{axis}": n for name, x in arrays.items() for axis, n in enumerate(x.shape)}
     for p in kernel.params:
         given[p.name] = in_memory(arrays[p.name])
         steps = (n // arrays[p.name].itemsize for n in arrays[p.name].strides)
-        sizes |= {f"{p.name}_{axis}": n for axis, n in enumerate(arrays[p.name].shape)}
         sizes |= {f"{p.name}_{axis}": n for axis, n in zip(("batch", "head", "row"), steps, strict=False)}
     values = {s.name: sizes[s.name] for s in kernel.sizes}
     if on == "interp":

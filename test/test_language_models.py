@@ -14,7 +14,7 @@ from lego_mlir.cli.main import main
 
 FOLDER = Path(__file__).parents[1] / "examples" / "language_models"
 SIZES = {
-    "cross_entropy": [{"M": 1}, {"M": 2}],
+    "cross_entropy": [{"M": 1}, {"M": 3}],
     "norms": [{"M": 2}],
     "norm_gradients": [{"M": 1, "G": 1, "C": 300}, {"M": 21, "G": 2, "C": 1}],
     "routing": [{"M": 1, "N": 1}, {"M": 6, "N": 5000}, {"M": 1, "N": 34_000}],

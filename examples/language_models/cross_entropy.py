@@ -2,7 +2,8 @@
 
 In one kernel the gradient (softmax(x) - one at the label) * scale overwrites the logits, which are read once; or the
 logarithm of each row's sum is kept, and `cross_entropy_gradient` makes the gradient from it, by any of the losses.
-Rows whose label is negative are left out: their loss and gradient are 0. Labels are less than the number of logits.
+Rows whose label is negative are left out: their loss and gradient are 0. With a label beyond the logits, for which
+PyTorch stops the program by an assertion on the GPU, a row has NaN as its loss and gradient.
 
 lego-mlir run examples/language_models/cross_entropy.py --size M=3
 """
@@ -25,25 +26,37 @@ def losses_of(logits, labels):
     x = logits.astype(np.float64)
     most = x.max(1)
     whole = np.log(np.exp(x - most[:, None]).sum(1)) + most
-    return np.where(labels < 0, 0, whole - x[np.arange(len(x)), np.maximum(labels, 0)]), whole
+    own = x[np.arange(len(x)), np.clip(labels, 0, x.shape[1] - 1)]
+    return chosen(labels, x.shape[1], whole - own), whole
+
+
+def chosen(labels, N, values):
+    """The values of rows; 0 where the label is negative, NaN where it is N or more."""
+    return np.where(labels < 0, 0, np.where(labels >= N, np.nan, values))
 
 
 def gradients_of(logits, labels, scale):
     """(softmax - one at the label) times a scale for each row, in f64."""
     share = np.exp(logits.astype(np.float64) - losses_of(logits, labels)[1][:, None])
-    share[np.arange(len(share)), np.maximum(labels, 0)] -= 1
-    return np.where(labels[:, None] < 0, 0, share * np.reshape(scale, (-1, 1)))
+    share[np.arange(len(share)), np.clip(labels, 0, share.shape[1] - 1)] -= 1
+    return chosen(labels[:, None], share.shape[1], share * np.reshape(scale, (-1, 1)))
 
 
 def drawn(N, **more):
-    """Inputs of rows of N logits, one of which is left out."""
+    """Inputs of rows of N logits, of which one is left out, and one has no logit for its label."""
 
     def inputs(rng, M):
         labels = np.where(np.arange(M) % 4 == 1, -100, rng.integers(0, N, M))
+        labels = np.where(np.arange(M) % 4 == 2, N + rng.choice([0, 1, 2**32]), labels)
         logits = rng.standard_normal((M, N)) * 2
         return {"logits": logits, "labels": labels, **more}
 
     return inputs
+
+
+def of_row(label, N, value):
+    """The value of a row, by its label: 0 without one, NaN where there is no such logit."""
+    return lego.where(label >= N, f32(math.nan), lego.where(label >= 0, value, 0.0))
 
 
 @lego.generic
@@ -61,7 +74,7 @@ def cross_entropy(T, N, in_place):
         powers, share, most, total, own = powers_of(row, values, found.get())
         whole = lego.log(total) + most
         with lego.when((lego.thread_id[0] < 1) & (lego.cluster_rank < 1)):
-            losses[r] = lego.where(label >= 0, whole - own, 0.0)
+            losses[r] = of_row(label, N, whole - own)
         return r, first, label, powers, share / total, whole
 
     if in_place:
@@ -69,7 +82,7 @@ def cross_entropy(T, N, in_place):
         @row.kernel(M)
         def kernel(logits: rows, labels: LABELS, losses: LOSSES, scale: f32):
             r, first, label, powers, share, _ = losses_and_powers(logits, labels, losses)
-            factor = lego.where(label >= 0, scale, 0.0)
+            factor = of_row(label, N, scale)
             own = lego.arange(tile) == i32(label - first)
             found = powers() * (factor * share) - lego.where(own, factor, 0.0)
             found.to(T).store(logits, at=(r, first))
@@ -101,7 +114,7 @@ def cross_entropy_gradient(T, N):
         r, first = lego.block_id[0] // steps, lego.block_id[0] % steps * STEP
         powers = lego.exp(lego.load(logits, (STEP,), at=(r, first)).to(f32) - whole[r])
         one = lego.where(lego.arange((STEP,)) == i32(lego.index(labels[r]) - first), f32(1.0), 0.0)
-        factor = lego.where(labels[r] >= 0, gradient[r], 0.0)
+        factor = of_row(labels[r], N, gradient[r])
         ((powers - one) * factor).to(T).store(of_logits, at=(r, first))
 
     @kernel.reference(rtol=1e-5 if T is f32 else 2**-7, atol=1e-5)

@@ -13,5 +13,5 @@ Sections:
 - epilogues: `epilogues`, `fused_epilogues`
 - attention: `attention_forms`, `attention_tiles`, `fused_attention`, `packed_attention`, `attention_gradients`,
   `added_gradients`, `packed_gradients`; pages: `paged_attention`, `latent_attention`, `key_parts`; masks and scores of
-  users: `pair_rules`, `rule_spans`, `rule_tiles`
+  users: `pair_rules`, `rule_spans`, `rule_tiles`, `score_gradients`
 """

@@ -47,11 +47,10 @@ from lego_mlir.kernels.rule_tiles import (
     pairs_of,
     query_tiles,
     read_types,
-    score_and_slope,
     table_type,
     with_parameters,
-    with_slope,
 )
+from lego_mlir.kernels.score_gradients import add_reads, score_and_slopes, types_of_sums, with_slope
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout
@@ -137,7 +136,9 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
 
     reads, listed = read_types(form.rules), form.rules.listed and not form.by_shared_head
     tables = {"tiles_of_keys": table_type(form, table_shape(tile))} if listed else {}
-    taken = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads, **tables}
+    learned = types_of_sums(form.rules)
+    taken = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows}
+    taken |= {**reads, **tables, **learned}
 
     def main(
         q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
@@ -149,7 +150,8 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
         if form.pairs is None:
             span = QueryTilesOfKeys(form, tile, head, first, M)
         else:
-            tiles = query_tiles(form, (first, tile.keys), tile.queries, M, given[len(reads) :], (batch, head))
+            tables_given = given[len(reads) : len(reads) + len(tables)]
+            tiles = query_tiles(form, (first, tile.keys), tile.queries, M, tables_given, (batch, head))
             span = RuleTilesOfKeys(form, tile, head, first, M, tiles)
         copies, computes = REGISTERS if tile.groups == 2 else (None, None)
         with lego.warps(tile.warps, tile.warps + WARPS, registers=copies):
@@ -158,7 +160,9 @@ def build(form: AttentionForm | None = None, tile: AddedTile | None = None) -> A
                 memory.fill((q, do, lse, delta), t, (batch, member), i * tile.queries)
             memory.close(q, span.visits, (0, 0), M)
         with lego.warps(0, tile.warps, groups=tile.groups, registers=computes):
-            group = GradientGroup(form, tile, memory, first, dict(zip(reads, given, strict=False)), N)
+            read = dict(zip(reads, given, strict=False))
+            added = dict(zip(learned, given[len(reads) + len(tables) :], strict=True))
+            group = GradientGroup(form, tile, memory, first, read, N, added)
             for t, member, i, mask in span.segments():
                 group.visit(sums, t, (batch, member), i * tile.queries, mask)
             group.store(dk, dv, (batch, head))
@@ -387,9 +391,10 @@ class GradientGroup:
 
     def __init__(
         self, form: AttentionForm, tile: AddedTile, memory: GradientMemory, first: Operand,
-        reads: Mapping[str, Operand] | None = None, keys: Operand = 0,
+        reads: Mapping[str, Operand] | None = None, keys: Operand = 0, learned: Mapping[str, Operand] | None = None,
     ) -> None:  # fmt: skip
         self.form, self.tile, self.memory, self.reads, self.keys_of_head = form, tile, memory, reads or {}, keys
+        self.learned = learned or {}
         self.top = lego.group_id * ROWS
         self.first = first + self.top
         parent = f2.MmaSync((WARPS, 1))
@@ -416,13 +421,15 @@ class GradientGroup:
             q, do = (memory.visited(ring, t, start) for ring in (memory.q, memory.do))
             slopes = lego.mma(self.values, do.T, self.zeros)
             query, key = i + start + scores.index(1), self.first + scores.index(0)
-            scores, slope = score_and_slope(self.form, scores, query, key, head, self.reads)
+            scores, slope, read = score_and_slopes(self.form, scores, (query, key), head, self.reads, axis_of_query=1)
             p = lego.exp2(lego.fma(scores, self.form.exponent, -self.row(t, 0, start)), fast=True)
             if mask:
                 p = lego.where(self.seen(head, query, key), p, 0.0)
             dv = lego.mma(self.operand(p.to(self.form.dtype)), do, dv)
             weighted = with_slope(p, slope, key, self.keys_of_head)
-            ds = (weighted * (slopes - self.row(t, 1, start))).to(self.form.dtype)
+            slopes = slopes - self.row(t, 1, start)
+            ds = (weighted * slopes).to(self.form.dtype)
+            add_reads(self.learned, read, p, slopes, key, self.keys_of_head)
             shared: Operand = memory.ds.part((t % 2 * self.tile.keys + self.top, start), (ROWS, ROWS))
             ds.store(shared)
             if start + ROWS < self.tile.queries:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,8 @@ from lego_mlir import f2, f32
 from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
 from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
-from lego_mlir.kernels.rule_tiles import pairs_of, read_types, score_and_slope, with_parameters, with_slope
+from lego_mlir.kernels.rule_tiles import pairs_of, read_types, with_parameters
+from lego_mlir.kernels.score_gradients import ScoreRead, add_reads, score_and_slopes, types_of_sums, with_slope
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -81,7 +82,7 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
 
     blocks = {"grid": (lego.cdiv(N, tile.rows) * B * H,), "block": 32 * tile.warps}
 
-    reads = read_types(form.rules)
+    reads, sums = read_types(form.rules), types_of_sums(form.rules)
     types = {"q": of_q, "k": of_k, "v": of_v, "do": of_do, "lse": of_rows, "delta": of_rows, **reads}
 
     def of_held_keys(name: str, results: Mapping[str, Operand]) -> Kernel:
@@ -102,12 +103,13 @@ def build(form: AttentionForm | None = None, tile: GradientTile | None = None) -
         q: Operand, k: Operand, v: Operand, do: Operand, lse: Operand, delta: Operand, *more: Operand
     ) -> None:
         given = dict(zip(reads, more, strict=False))
+        added = dict(zip(sums, more[len(reads) :], strict=False))
         block = Gradients(of, tile, (k, v), (q, do), (of.key_place, of.query_place), M, given)
-        block.of_queries(lse, delta, more[-1], N)
+        block.of_queries(lse, delta, more[-1], N, added)
 
     of_queries = lego.kernel(
         grid=(lego.cdiv(M, tile.rows) * B * H * form.group,), block=32 * tile.warps, name="attention_gradients_of_q"
-    )(with_parameters(of_held_queries, {**types, "dq": of_dq}))
+    )(with_parameters(of_held_queries, {**types, **sums, "dq": of_dq}))
     both = {"dk": of_dk, "dv": of_dv}
     if passes_of_keys(form) == 1:
         return AttentionGradients(deltas, (of_held_keys("keys", both),), of_queries)
@@ -168,14 +170,18 @@ class Gradients:
         return lego.convert(x.to(self.form.dtype), to=left)
 
     def weights(
-        self, scores: Operand, lse: Operand, row: Operand, column: Operand, head: Place
-    ) -> tuple[Operand, Operand]:
-        """exp(s - lse), 0 where a query of a head does not attend to a key, and that times the score's derivative."""
-        scores, slope = score_and_slope(self.form, scores, row, column, head, self.reads)
+        self, scores: Operand, lse: Operand, pair: tuple[Operand, Operand], head: Place, axis: int | None = None
+    ) -> tuple[Operand, Operand, Sequence[ScoreRead]]:
+        """exp(s - lse), 0 where a query of a head does not attend to a key, and that times the score's derivative.
+
+        With the `axis` of queries also what the score read of arrays that have gradients.
+        """
+        row, column = pair
+        scores, slope, read = score_and_slopes(self.form, scores, pair, head, self.reads, axis)
         p = lego.exp2(lego.fma(scores, self.form.exponent, -lse), fast=True)
         if self.form.masks:
             p = lego.where(self.form.reaches(row, column, pairs_of(self.form, head, self.reads)), p, 0.0)
-        return p, with_slope(p, slope, column, self.of.sizes.keys)
+        return p, with_slope(p, slope, column, self.of.sizes.keys), read
 
     def of_keys(self, lse: Operand, delta: Operand, dk: Operand, dv: Operand, queries: Operand) -> None:
         """The gradients of the keys and values that are held, from all queries of the heads that share them."""
@@ -200,7 +206,7 @@ class Gradients:
                 scores = lego.mma(keys, q.T, self.zeros)
                 slopes: Operand = lego.mma(values, do.T, self.zeros) if dk is not None else None
                 row, column = i * n + scores.index(1), self.first + scores.index(0)
-                p, weighted = self.weights(scores, rows, row, column, self.place(head))
+                p, weighted, _ = self.weights(scores, rows, (row, column), self.place(head))
                 added: Operand = lego.mma(self.operand(p), do, of_v) if dv is not None else None
                 if slopes is not None:
                     of_k.set(lego.mma(self.operand(weighted * (slopes - means)), q, of_k))
@@ -212,8 +218,8 @@ class Gradients:
         if dv is not None:
             of_v.to(form.dtype).store(dv, at=(*self.held_head, self.first, 0))
 
-    def of_queries(self, lse: Operand, delta: Operand, dq: Operand, keys: Operand) -> None:
-        """The gradients of the queries that are held."""
+    def of_queries(self, lse: Operand, delta: Operand, dq: Operand, keys: Operand, sums: Mapping[str, Operand]) -> None:
+        """The gradients of the queries that are held, and of arrays that the score reads, which are added to `sums`."""
         form, n = self.form, self.tile.visited
         start = 0 if form.window is None else lego.maximum(self.first - form.window + 1, 0) // n
         end = lego.cdiv(lego.minimum(keys, self.first + self.tile.rows) if form.causal else keys, n)
@@ -229,7 +235,9 @@ class Gradients:
             tiles = self.stage(j)
             scores, slopes = (lego.mma(x, y.T, self.zeros) for x, y in zip(self.held, tiles, strict=True))
             row, column = self.first + scores.index(0), j * n + scores.index(1)
-            _, weighted = self.weights(scores, rows, row, column, self.held_head)
-            of_q.set(lego.mma(self.operand(weighted * (slopes - means)), tiles[0], of_q))
+            p, weighted, read = self.weights(scores, rows, (row, column), self.held_head, axis=0)
+            slopes = slopes - means
+            of_q.set(lego.mma(self.operand(weighted * slopes), tiles[0], of_q))
+            add_reads(sums, read, p, slopes, column, keys)
         lego.wait_copies()
         (of_q * form.factor).to(form.dtype).store(dq, at=(*self.held_head, self.first, 0))

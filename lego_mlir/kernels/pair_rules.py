@@ -31,6 +31,8 @@ OF_PAIR: Final = ("batch", "head", "i", "j")
 """What a mask takes before the arrays that it reads; a score takes the score before these."""
 OWN: Final = ("q", "k", "v", "o", "lse", "do", "delta", "sums", "dq", "dk", "dv", "tiles", "tiles_of_keys")
 """Parameters of the kernels, and of their names no array can be."""
+SUMS_OF, GRADIENT_OF = "sums_of_", "gradient_of_"
+"""Begin the names of the gradients of arrays that a score reads, in f32 and rounded; no array's name does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +94,15 @@ def _takes(function: Callable[..., Operand], name: str) -> bool:
 class PairRules:
     """The rules of a call, and the arrays that they read.
 
-    With `listed`, tiles are found by tables, since no formula tells which have an allowed pair (`rule_tiles`).
+    With `listed`, tiles are found by tables, since no formula tells which have an allowed pair (`rule_tiles`). Kernels
+    of gradients also compute those of the arrays named by `learned`, which the score reads (`score_gradients`).
     """
 
     mask: PairRule | None = None
     score: PairRule | None = None
     reads: tuple[ReadArray, ...] = ()
     listed: bool = False
+    learned: tuple[str, ...] = ()
 
     @property
     def by(self) -> tuple[bool, bool]:
@@ -127,11 +131,13 @@ class PairsOf:
             )
         return found
 
-    def with_derivative(self, s: Operand, i: Operand, j: Operand) -> tuple[Operand, Operand]:
-        """The score of a pair, and its derivative by the scaled product."""
-        import lego_mlir as lego
+    def with_derivatives(
+        self, s: Operand, i: Operand, j: Operand, read: Callable[[], Sequence[tuple[str, Operand]]] = tuple
+    ) -> tuple[Operand, Operand, list[Operand]]:
+        """The score of a pair, its derivative by the scaled product, and by each value that `read()` then names."""
+        from lego_mlir.tracing.spread.derivatives import value_and_derivatives
 
-        return lego.value_and_derivative(lambda s: self.scored(s, i, j), s)
+        return value_and_derivatives(lambda s: self.scored(s, i, j), s, read)
 
     def scored(self, s: Operand, i: Operand, j: Operand) -> Operand:
         """The score of a pair, of the scaled product. Raises UsageError for one in another type than s."""

@@ -33,36 +33,31 @@ MASKED, WHOLE = 0, 1
 """Kinds of tiles in a table."""
 TABLE_WARPS: Final = 8
 READ_DIM: Final = 2**31 - 1
+READ_POSITIONS: Final = 2**20
+"""Of the last two axes of an array with more of them."""
 
 
 def read_types(rules: PairRules) -> dict[str, Operand]:
     """The types of the arrays that rules read, in rows; their sizes are the launch's."""
     return {
         x.name: lego.Tensor(
-            x.dtype, Row(*(lego.size(f"{x.name}_{axis}", min=1, max=READ_DIM) for axis in range(x.rank)))
+            x.dtype, Row(*(lego.size(f"{x.name}_{axis}", min=1, max=_largest(x.rank, axis)) for axis in range(x.rank)))
         )
         for x in rules.reads
     }
+
+
+def _largest(rank: int, axis: int) -> int:
+    """The limit of an axis, with which the number of elements fits i64."""
+    if rank <= 2:
+        return READ_DIM
+    return READ_POSITIONS if axis >= rank - 2 else int(2 ** (22 // (rank - 2)))
 
 
 def pairs_of(form: AttentionForm, place: Place, reads: Mapping[str, Operand]) -> PairsOf:
     """The pairs of a head, in a kernel: arrays are read within their bounds."""
     batch, head = place
     return PairsOf(form.rules, batch, head, {name: ReadInside(x) for name, x in reads.items()})
-
-
-def score_and_slope(
-    form: AttentionForm, products: Operand, row: Operand, column: Operand, place: Place, reads: Mapping[str, Operand]
-) -> tuple[Operand, Operand | None]:
-    """The argument of exponents: the products, or the user's score of these and its derivative."""
-    if form.rules.score is None:
-        return products, None
-    return pairs_of(form, place, reads).with_derivative(products * form.factor, row, column)
-
-
-def with_slope(p: Operand, slope: Operand | None, column: Operand, keys: Operand) -> Operand:
-    """Weights times the derivative of their scores; 0 where no key counts, whatever the derivative is there."""
-    return p if slope is None else lego.where((p > 0.0) & (column < keys), p * slope, 0.0)
 
 
 class ReadInside:
@@ -73,7 +68,11 @@ class ReadInside:
 
     def __getitem__(self, index: Operand) -> Operand:
         given = index if isinstance(index, tuple) else (index,)
-        return self.tensor[tuple(_as_data(one) for one in given)]
+        return self.read(tuple(_as_data(one) for one in given))
+
+    def read(self, index: tuple[Operand, ...]) -> Operand:
+        """The elements at indices that are data, or the same for a whole tile."""
+        return self.tensor[index]
 
 
 def _as_data(index: Operand) -> Operand:

@@ -60,7 +60,7 @@ from lego_mlir.tracing.trace.dtypes import bf16, f8e4m3fn, f16
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lego_mlir.kernels.pair_rules import PairRule, PairRules
+    from lego_mlir.kernels.pair_rules import PairRules
     from lego_mlir.tracing.trace.dtypes import DType
 
 Asked = tuple[bool, "int | None", "float | None", "PairRules | None"]
@@ -102,14 +102,15 @@ def attention(
     `mask(batch, head, i, j)` is a condition in the kernel language, whether query i attends to key j, and
     `score(s, batch, head, i, j)` the score, of the scaled product s; both take further parameters by the names of
     arrays in `reads`. Tiles of keys that the mask leaves out are not visited. The score is
-    differentiated by s; arrays that it reads have no gradients.
+    differentiated by s and by the elements that it reads of arrays that require a gradient.
 
     q, k and v of float8_e4m3fn are multiplied by `scales`, arrays of float32: [heads], or [1] for all heads, for q, and
     [heads / group], or [1], for k and v; those of q and k are positive. D is 64, 128 or 256, weights are rounded to
     float8_e4m3fn too, and the `result` is "bfloat16" unless it is "float16". There are no gradients.
 
     PyTorch's tensors have gradients, with the same bits in each run if `deterministic`; None follows
-    `torch.use_deterministic_algorithms`. Raises UsageError for other shapes and types, and for second derivatives.
+    `torch.use_deterministic_algorithms`. Those of arrays that a score reads are sums in f32 in any order. Raises
+    UsageError for these if `deterministic`, for other shapes and types, and for second derivatives.
     """
     read = {name: in_rows(x) if library_of(x) is not None else x for name, x in (reads or {}).items()}
     given = (q, k, v, *(() if scales is None else scales), *read.values())
@@ -120,8 +121,6 @@ def attention(
         form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)), scales, result)
         if (form.narrow or form.values is not None) and records(given):
             raise UsageError(_without_gradients(form, sizes))
-        if form.rules.score is not None:
-            _refuse_gradients_of(form.rules.score, read)
         if is_empty(q, k):
             if form.narrow:
                 return host_reference.attention(q, k, v, form, scales=scales)
@@ -159,8 +158,10 @@ def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check
     table = [] if rules.table is None else [rules.table(used)]
     results = {"o": dense_like(q, form.values), "lse": DenseShape.rows(*rows)}
     plan = bound_launch(calls_of(kernel), own, [*used, *table], ("q", "k", "v"), results, check)
+    rules = replace(rules, learned=_learned(form, given))
+    differentiated = replace(form, pairs=replace(form.rules, learned=tuple(rules.learned))) if rules.learned else form
     return BoundAttention(
-        plan, library.pointer, axes, partial(_gradients, form, _adds(form, q, check)), shapes, rows,
+        plan, library.pointer, axes, partial(_gradients, differentiated, _adds(form, q, check)), shapes, rows,
         check, any(getattr(x, "requires_grad", False) for x in given), _without_gradients(form, sizes), exact, rules,
     )  # fmt: skip
 
@@ -222,14 +223,17 @@ def _without_gradients(form: AttentionForm, sizes: HeadSizes) -> str:
     )
 
 
-def _refuse_gradients_of(score: PairRule, read: Mapping[str, Tensor]) -> None:
-    """Raise UsageError where gradients of arrays are recorded that a score reads."""
-    wanted = [name for name in score.names if records((read[name],))]
-    if wanted:
-        raise UsageError(
-            f"attention: score reads {', '.join(wanted)}, which requires a gradient, and those of q, k and v alone are "
-            "computed; pass tensor.detach()"
-        )
+def _learned(form: AttentionForm, given: Sequence[Tensor]) -> dict[str, DenseShape]:
+    """The arrays that the score reads and that require a gradient, by the forms of these."""
+    score, reads = form.rules.score, form.rules.reads
+    if score is None or not reads:
+        return {}
+    named = zip((x.name for x in reads), given[-len(reads) :], strict=True)
+    return {
+        name: DenseShape.rows(*array.shape)
+        for name, array in named
+        if name in score.names and getattr(array, "requires_grad", False)
+    }
 
 
 def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:

@@ -20,6 +20,7 @@ from lego_mlir.runtime.attention_plans import GradientCalls
 from lego_mlir.runtime.calls import BuiltCalls, Calls
 from lego_mlir.runtime.products import backends
 from lego_mlir.runtime.products.problem import kernels_folder
+from lego_mlir.tracing.trace.dtypes import f32
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -31,6 +32,8 @@ PACKED: Final = "packed"
 """The kernel of packed sequences."""
 TABLE: Final = "tiles"
 """The kernel that lists the tiles of a user's mask."""
+READS: Final = ("clear", "round")
+"""The kernels before and after those that add gradients of an array that a score reads."""
 ORDERED: Final = ("deltas", "of_keys", "of_queries")
 """The kernels of `kernels.attention_gradients`; of keys there are two for the widest heads."""
 
@@ -143,13 +146,22 @@ def added_gradients(form: AttentionForm, heads: int = 0) -> GradientCalls:
     prepare, main, last = (calls_of(AttentionKernel(f"added {part}", form, heads=heads)) for part in ADDED)
     listed = form.rules.listed and not form.by_shared_head
     table = calls_of(AttentionKernel(f"{TABLE} of_keys", form)) if listed else None
-    return GradientCalls(True, prepare, (main,), last, table)
+    return GradientCalls(True, prepare, (main,), last, table, _of_reads(form))
 
 
 def ordered_gradients(form: AttentionForm) -> GradientCalls:
     """Each sum has one order."""
     prepare, *main, last = (calls_of(kernel) for kernel in _ordered(form))
-    return GradientCalls(False, prepare, tuple(main), last)
+    return GradientCalls(False, prepare, tuple(main), last, of_reads=_of_reads(form))
+
+
+def _of_reads(form: AttentionForm) -> dict[str, tuple[Calls, Calls | None]]:
+    """What clears and what rounds the sums of each array that the score reads and that has a gradient."""
+    types, found = {x.name: x.dtype for x in form.rules.reads}, {}
+    for name in form.rules.learned:
+        clear, last = (AttentionKernel(f"{part} {name}", form) for part in READS)
+        found[name] = calls_of(clear), None if types[name] == f32 else calls_of(last)
+    return found
 
 
 def _ordered(form: AttentionForm) -> Iterator[AttentionKernel]:
@@ -168,6 +180,11 @@ def _built(wanted: AttentionKernel) -> Kernel:
         return packed_attention.build(wanted.form, wanted.heads)
     if kind == "attention":
         return fused_attention.build(wanted.form, wanted.tile, wanted.sizes, wanted.blocks)
+    if kind in READS:
+        from lego_mlir.kernels import score_gradients
+
+        build = score_gradients.build_clear if kind == READS[0] else score_gradients.build_round
+        return build(wanted.form.rules, part[0])
     if kind == TABLE:
         from lego_mlir.kernels import added_gradients, rule_tiles
 

@@ -20,6 +20,7 @@ from lego_mlir.aliases import AnyArray, Foreign, Tensor
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.tensor_maps import CHUNK
 from lego_mlir.kernels.attention_forms import AXES
+from lego_mlir.kernels.pair_rules import GRADIENT_OF, SUMS_OF
 from lego_mlir.runtime.arrays import ArrayFacts, key_of
 from lego_mlir.runtime.binding import DenseShape
 from lego_mlir.runtime.first_derivatives import refusing
@@ -54,6 +55,11 @@ class GradientCalls:
     last: Calls
     table: Calls | None = None
     """Lists the tiles that a user's mask allows, before the main ones."""
+    of_reads: Mapping[str, tuple[Calls, Calls | None]] = field(default_factory=dict)
+    """For each array that the score reads and that has a gradient: what clears its sums in f32, and what rounds them.
+
+    f32 are not rounded. The last kernel adds to the sums, or the main one of those that `add`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,8 @@ class BoundRules:
     """Makes the table of tiles for the result, of the arrays of a call."""
     of_keys: DenseShape | None = None
     """The form of the table for gradients."""
+    learned: Mapping[str, DenseShape] = field(default_factory=dict)
+    """The forms of the arrays that the score reads and that have gradients."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -206,7 +214,7 @@ class BoundAttention:
         return (pointer(given[0]) | pointer(given[1]) | pointer(given[2])) % ALIGNMENT == 0
 
     def differentiated(self, saved: Sequence[Tensor], do: Tensor, deterministic: bool) -> list[Tensor]:
-        """The gradients of q, k and v."""
+        """The gradients of q, k and v, and of the arrays that the score reads and that have one."""
         key = deterministic, key_of((do,))
         plan = self._plans.get(key)
         if plan is None or self.pointer(do) % ALIGNMENT:
@@ -214,9 +222,11 @@ class BoundAttention:
             key = deterministic, key_of((do,))  # of a copy, where it is one
             plan = self._plans.get(key)
         if plan is None:
-            steps = self._steps(self.gradients(deterministic))
+            calls = self.gradients(deterministic)
+            steps = self._steps(calls)
+            wanted = [GRADIENT_OF + name if last else SUMS_OF + name for name, (_, last) in calls.of_reads.items()]
             names = ("q", "k", "v", *(STARTS if self.axes.packed else self.rules.names), "o", "lse", "do")
-            plan = self._plans[key] = BoundGradients(steps, names, self.axes, self.check)
+            plan = self._plans[key] = BoundGradients(steps, names, (*GRADIENTS, *wanted), self.axes, self.check)
         return plan([*saved, do])
 
     def _steps(self, calls: GradientCalls) -> list[GradientStep]:
@@ -228,29 +238,40 @@ class BoundAttention:
         if calls.table is not None and rules.of_keys is not None:
             tables = [GradientStep(calls.table, ("q", "k", *rules.of_mask), {"tiles_of_keys": rules.of_keys})]
             given = (*given, "tiles_of_keys")
+        added = tuple(SUMS_OF + name for name in calls.of_reads)
+        before, after = [], []
+        for name, (clear, last) in calls.of_reads.items():
+            before.append(GradientStep(clear, (name,), {SUMS_OF + name: rules.learned[name]}))
+            if last is not None:
+                after.append(GradientStep(last, (SUMS_OF + name,), {GRADIENT_OF + name: rules.learned[name]}))
         if calls.add:
+            given, added = (*given, *added), ()
             delta["sums"] = DenseShape.rows(*self.rows, of_q.shape[-1])
             given = (*given, *(STARTS if self.axes.packed else ()), "sums")
-        of_queries = ("sums",) if calls.add else given
+        of_queries = ("sums",) if calls.add else (*given, *added)
         each = [("dk", "dv")] if len(calls.main) == 1 else [("dk",), ("dv",)]
         return [
             GradientStep(calls.prepare, ("o", "do"), delta),
             *tables,
+            *before,
             *[GradientStep(main, given, dict.fromkeys(n, of_k)) for main, n in zip(calls.main, each, strict=True)],
             GradientStep(calls.last, of_queries, {"dq": of_q}),
+            *after,
         ]
 
 
 class BoundGradients:
     """The launches of gradients, bound one by one at the first arrays; from then on as one chain where there is one."""
 
-    def __init__(self, steps: Sequence[GradientStep], names: Sequence[str], axes: HeadAxes, check: bool) -> None:
-        self.steps, self.names, self.axes, self.check = steps, names, axes, check
+    def __init__(
+        self, steps: Sequence[GradientStep], names: Sequence[str], wanted: Sequence[str], axes: HeadAxes, check: bool
+    ) -> None:
+        self.steps, self.names, self.wanted, self.axes, self.check = steps, names, wanted, axes, check
         self.plans: list[Plan] = []
         self.chain: PlanChain | None = None
 
     def __call__(self, given: Sequence[Tensor]) -> list[Tensor]:
-        """The gradients of q, k and v; `given` are the arrays of the names."""
+        """The wanted gradients; `given` are the arrays of the names."""
         found = None if self.chain is None else self.chain(given)
         return self._one_by_one(given) if found is None else found
 
@@ -265,9 +286,9 @@ class BoundGradients:
             known.update(zip(step.makes, results, strict=True))
         if not self.plans:
             wires = [(step.takes, tuple(step.makes)) for step in self.steps]
-            self.chain = chain_of(plans, wires, self.names, GRADIENTS)
+            self.chain = chain_of(plans, wires, self.names, self.wanted)
             self.plans = plans  # whole, for other threads
-        return [known[name] for name in GRADIENTS]
+        return [known[name] for name in self.wanted]
 
 
 known: Final[dict[Hashable, BoundAttention]] = {}
@@ -312,6 +333,11 @@ def _function() -> Foreign:
             context.save_for_backward(*given, o, lse)
             if deterministic is None:
                 deterministic = torch.are_deterministic_algorithms_enabled()
+            if deterministic and bound.rules.learned:
+                raise UsageError(
+                    f"attention: gradients of {', '.join(bound.rules.learned)}, which the score reads, are added in "
+                    "any order; pass deterministic=False, or tensor.detach()"
+                )
             context.bound, context.deterministic = bound, deterministic
             return o
 
@@ -320,6 +346,12 @@ def _function() -> Foreign:
             bound = context.bound
             saved = context.saved_tensors
             found = bound.differentiated(saved, gradient, context.deterministic)
-            return None, None, *refusing("attention", found, saved[:3]), *[None] * (len(saved) - 5)
+            learned, names = list(bound.rules.learned), bound.rules.names
+            given = [*saved[:3], *(saved[3 + names.index(name)] for name in learned)]
+            dq, dk, dv, *of_reads = refusing("attention", found, given)
+            others: list[Tensor | None] = [None] * (len(saved) - 5)
+            for name, one in zip(learned, of_reads, strict=True):
+                others[names.index(name)] = one
+            return None, None, dq, dk, dv, *others
 
     return FusedAttention

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.aliases import Operand, Tensor
 from lego_mlir.errors import LegoError, UsageError
-from lego_mlir.kernels.pair_rules import OWN, PairRule, PairRules, ReadArray
+from lego_mlir.kernels.pair_rules import GRADIENT_OF, OWN, SUMS_OF, PairRule, PairRules, ReadArray
 from lego_mlir.runtime.arrays import library_of
 from lego_mlir.tracing.trace.dtypes import DTYPES
 
@@ -83,7 +83,7 @@ def rules_of(
                 f"attention: reads[{name!r}] is an array with an axis and an element at least, got "
                 f"{getattr(array, 'shape', type(array).__name__)}; close over a number instead"
             )
-        if name in OWN:
+        if name in OWN or name.startswith((SUMS_OF, GRADIENT_OF)):
             raise UsageError(
                 f"attention: reads has an array {name!r}, as a parameter of the kernel is called; rename it"
             )

@@ -31,6 +31,8 @@ MESSAGES = {
         {"mask": lambda batch, head, i, j, n: j < n, "reads": {"n": np.array(3)}},
     "reads['ids'] has elements of complex64, which no kernel reads; convert it":
         {"mask": lambda batch, head, i, j, ids: ids[i] == 0, "reads": {"ids": IDS[0].astype(np.complex64)}},
+    "reads has an array 'sums_of_x', as a parameter of the kernel is called; rename it":
+        {"mask": lambda batch, head, i, j, sums_of_x: sums_of_x[batch, i] == 0, "reads": {"sums_of_x": IDS}},
     "reads has an array 'lse', as a parameter of the kernel is called; rename it":
         {"mask": lambda batch, head, i, j, lse: lse[batch, i] == 0, "reads": {"lse": IDS}},
     "mask reads the array 'IDS' of its surroundings; give it a parameter IDS, and pass reads={'IDS': IDS}":
@@ -53,11 +55,25 @@ def test_a_branch_of_a_mask_is_told_with_its_line():
         lego_mlir.attention(Q, Q, Q, mask=lambda batch, head, i, j: True if j < 3 else j <= i, check=True)
 
 
-def test_gradients_of_a_score_on_the_host_and_of_its_arrays_are_refused():
+@pytest.mark.filterwarnings("ignore::lego_mlir.errors.ReferenceWarning")
+def test_gradients_of_a_score_that_are_refused():
     torch = pytest.importorskip("torch")
     q = torch.zeros(1, 8, 64, dtype=torch.float16, requires_grad=True)
     with pytest.raises(UsageError, match="NumPy computes the score, and no gradients; move them to a GPU"):
         lego_mlir.attention(q, q, q, score=lambda s, batch, head, i, j: s * 2.0)
     reads = {"slopes": torch.zeros(1, requires_grad=True)}
-    with pytest.raises(UsageError, match=r"score reads slopes, which requires a gradient.*pass tensor.detach\(\)"):
-        lego_mlir.attention(q, q, q, score=lambda s, batch, head, i, j, slopes: s + slopes[head], reads=reads)
+
+    def biased(s, batch, head, i, j, slopes):
+        return s + slopes[head]
+
+    with pytest.raises(UsageError, match=r"gradients of slopes, .* are added in any order; pass deterministic=False"):
+        lego_mlir.attention(q, q, q, score=biased, reads=reads, deterministic=True, check=True)
+    places = {"places": torch.zeros(8, requires_grad=True)}
+
+    def permuted(s, batch, head, i, j, places):
+        return s + places[places[j].to(lego_mlir.i32)]
+
+    o = lego_mlir.attention(q, q, q, score=permuted, reads=places, check=True)
+    message = rf"(?s){re.escape(__file__)}.*depends on the array places by convert, which has no derivative here"
+    with pytest.raises(TraceError, match=message):
+        o.sum().backward()

@@ -21,7 +21,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import OF_OPERATORS, Eq, FloorDiv, Le, Select
+from lego_mlir.expr.nodes import OF_OPERATORS, Eq, FloorDiv, Le, Select, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
@@ -40,6 +40,7 @@ from lego_mlir.proofs.rings.agents import (
     StageAccess,
     Unfollowed,
 )
+from lego_mlir.proofs.rings.before_roles import settled_tiles, unknown_after
 from lego_mlir.proofs.rings.needed_values import without_unneeded
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
@@ -123,6 +124,8 @@ class _Reader:
         self.blocks = prod(trace.cluster)
         self.threads: set[Symbol] = set()  # of each role: its ranges differ
         self.peers: dict[int, tuple[int, int]] = {}  # a ring seen from the cluster -> the ring, and the block
+        self.outer, self.settled = trace.body[:0], frozenset[str]()
+        self.same = {symbol for symbol, (kind, _) in trace.ids.items() if kind == "block_id"}  # for a block's threads
         self.written = {
             access.buffer.name
             for statement, access in trace.accesses()
@@ -133,6 +136,7 @@ class _Reader:
         self._find_rings()
         roles = [n for n, s in enumerate(self.trace.body) if isinstance(s, If) and isinstance(s.mark, WarpRole)]
         if roles:
+            self.outer, self.settled = self.trace.body[: roles[0]], settled_tiles(self.trace.body, roles[0])
             self._find_buffers([self.trace.body[n] for n in roles])
             self._require_concurrent(roles)
             agents = [agent for n in roles for agent in self._agents(self.trace.body[n], n)]
@@ -220,7 +224,7 @@ class _Reader:
         for group in range(role.groups):
             reader = _AgentReader(self, thread, (role.first + group * role.warps) * WARP)
             name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
-            yield Agent(name, role.warps, reader.program(branch.then), number)
+            yield Agent(name, role.warps, (*reader.of_block(self.outer), *reader.program(branch.then)), number)
 
     def _block(self) -> Agent:
         """A block without roles: all its warps copy and use the stages."""
@@ -232,6 +236,10 @@ class _Reader:
         self.threads.add(thread)
         self.ranges[thread] = Range(0, int(threads))
         return Agent("the block", int(threads) // WARP, _AgentReader(self, thread, 0).program(self.trace.body))
+
+    def is_same(self, expr: Expr) -> bool:
+        """Whether a number is visibly one for all threads of a block."""
+        return all(isinstance(symbol, Size) or symbol in self.same for symbol in expr.free_symbols)
 
     def _require_flat(self) -> None:
         if len(self.trace.block) != 1:
@@ -305,6 +313,29 @@ class _AgentReader:
 
     def program(self, body: Sequence[Statement]) -> tuple[ProgramPart, ...]:
         return with_steps(without_unneeded(self._gathered(self._body(body))))
+
+    def of_block(self, body: Sequence[Statement]) -> Iterator[ProgramPart]:
+        """What the block computes before its roles: an index of data is unknown unless all threads have the same."""
+        for s in body:
+            match s:
+                case Constant() | FromIndex() | FromCondition() | Convert() | Compute():
+                    self._number(s)
+                case Load():
+                    self._loaded(s)
+                case ToIndex(symbol, operand):
+                    value = self._at(as_integer(self.values[operand.number])) if operand.number in self.values else None
+                    if value is None or self.thread in value.free_symbols:
+                        yield Unfollowed("data as an index", frozenset({symbol}))
+                    elif self.kernel.blocks == 1 and self.kernel.is_same(value):
+                        self.kernel.same.add(symbol)
+                    else:
+                        yield Let(symbol, value)
+                case Read() | Write():
+                    yield from self._symbol(s)
+                case If() if is_word(s):
+                    yield from self.of_block(s.then)
+                case _ if unknown := unknown_after(s):
+                    yield Unfollowed("a loop, a branch or a call before the roles", unknown)
 
     def _gathered(self, parts: Iterator[ProgramPart]) -> tuple[ProgramPart, ...]:
         return tuple(gathered(tuple(parts), self.kernel.blocks))
@@ -480,9 +511,10 @@ class _AgentReader:
                 pass
 
     def _loaded(self, s: Load) -> None:
-        """An element of a tensor that the kernel does not write is a function of its index, -1 where it is masked."""
+        """An element of a tensor that nobody writes, or of a settled tile, is a function of its index, -1 if masked."""
         access, name = s.access, s.access.buffer.name
-        if name in self.kernel.written or access.width != 1 or not is_integer(s.result.dtype):
+        fixed = name in self.kernel.settled or (access.buffer.space == "global" and name not in self.kernel.written)
+        if not fixed or access.width != 1 or not is_integer(s.result.dtype):
             return
         index = tuple(as_expr(i) for i in access.index)
         if access.is_masked:

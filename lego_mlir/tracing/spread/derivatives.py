@@ -78,6 +78,19 @@ def value_and_derivative(function: Callable[[Operand], Operand], x: Operand) -> 
 
     Raises TraceError for a function whose result depends on x by more than arithmetic on each element.
     """
+    y, slope, _ = value_and_derivatives(function, x, tuple)
+    return y, slope
+
+
+def value_and_derivatives(
+    function: Callable[[Operand], Operand], x: Operand, read: Callable[[], Sequence[tuple[str, Operand]]]
+) -> tuple[Operand, Operand, list[Operand]]:
+    """`function(x)`, its derivative by x, and by each of the values that `read()` names after the call.
+
+    These are values that the function has read, such as elements of tensors: an element of the result depends on the
+    one that stands at its place. A derivative that is one number everywhere is that number, but that by x is like x.
+    Raises TraceError where the result depends on one of them by more than arithmetic on each element.
+    """
     tracer = current("lego.value_and_derivative")
     x = x.get() if isinstance(x, Spread) else x
     if not isinstance(x, Scalar | Spread) or not x.dtype.is_float or getattr(x, "is_open", False):
@@ -88,15 +101,17 @@ def value_and_derivative(function: Callable[[Operand], Operand], x: Operand) -> 
     with tracer.recorded() as statements:
         y = function(x)
     tracer.extend(statements)
-    slopes = _Slopes(tracer, {v.entry.number: 1.0 for v in _registers(x)})
-    for statement in statements:
-        slopes.visit(statement)
+    slopes = [_Slopes(tracer, value, what) for what, value in (("its argument", x), *read())]
+    for each in slopes:
+        for statement in statements:
+            each.visit(statement)
     y = y.get() if isinstance(y, Spread) else y
     if getattr(getattr(y, "dtype", None), "is_float", False):
+        more = [each.uniform(y) for each in slopes[1:]]
         if isinstance(y, Spread) and isinstance(x, Spread) and y.layout == x.layout:
-            return y, each_element(y.layout, lambda register: slopes.of(y.registers[register]))
+            return y, slopes[0].like(y), more
         if isinstance(y, Scalar) and isinstance(x, Scalar):
-            return y, slopes.of(y)
+            return y, slopes[0].of(y), more
     raise tracer.error(
         f"lego.value_and_derivative: the function gives a value like its argument, {brief(repr(x))}, got "
         f"{brief(repr(y))}"
@@ -108,14 +123,26 @@ def _registers(x: Scalar | Spread) -> list[Scalar]:
 
 
 class _Slopes:
-    """The derivatives of values by the argument; others are 0."""
+    """The derivatives of values by one of them, `x`; others are 0. Messages call it `what`."""
 
-    def __init__(self, tracer: Tracer, known: dict[int, Operand]) -> None:
-        self.tracer, self.known = tracer, known
+    def __init__(self, tracer: Tracer, x: Scalar | Spread, what: str) -> None:
+        self.tracer, self.what = tracer, what
+        self.known: dict[int, Operand] = {v.entry.number: 1.0 for v in _registers(x)}
 
     def of(self, value: Scalar) -> Scalar:
         """The derivative of a value, as data of its type and width."""
         return Scalar(as_value(self.known.get(value.entry.number, 0.0), value.dtype, value.width))
+
+    def like(self, y: Scalar | Spread) -> Scalar | Spread:
+        """The derivative of a value, placed as it is."""
+        return self.of(y) if isinstance(y, Scalar) else each_element(y.layout, lambda r: self.of(y.registers[r]))
+
+    def uniform(self, y: Scalar | Spread) -> Operand:
+        """The derivative of a value, as a number where it is one everywhere."""
+        found = {known if isinstance(known, float) else None
+                 for known in (self.known.get(v.entry.number, 0.0) for v in _registers(y))}  # fmt: skip
+        only = found.pop()
+        return self.like(y) if found or only is None else only
 
     def visit(self, statement: Statement) -> None:
         """The derivative of what a statement gives, where it depends on the argument."""
@@ -147,7 +174,7 @@ class _Slopes:
 
     def _refused(self, what: str) -> Exception:
         return self.tracer.error(
-            f"lego.value_and_derivative: the function depends on its argument by {what}, which has no derivative here; "
+            f"lego.value_and_derivative: the function depends on {self.what} by {what}, which has no derivative here; "
             "compute each element by arithmetic, functions of floats and lego.where"
         )
 

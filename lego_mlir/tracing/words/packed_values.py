@@ -15,6 +15,7 @@ A word has codes in both of its halves, so that one pattern of bits makes two nu
                value times a power of two, also those of subnormal numbers; one product scales it back
 
 Both are exact. Numbers for f32 and others go through f16, which holds every value of these types but those of e8m0.
+A number of e8m0 is its code as the exponent of an f32 or, two at a time, of bf16.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ def decoded(numbers: PackedNumbers, dtype: DType) -> Operand:
 
 def decoded_each(source: DType, codes: Sequence[Code], dtype: DType) -> list[Scalar]:
     """The number of each code; two in the halves of one word are converted together."""
+    if source is dtypes.f8e8m0fnu and dtype is bf16:
+        return _powers_of_two(codes)
     if source is dtypes.f8e8m0fnu:
         return [cast(Scalar, convert(_power_of_two(word >> shift if shift else word), dtype)) for word, shift in codes]
     if source.family == "int" and dtype.family in ("int", "bool"):
@@ -172,6 +175,22 @@ def _power_of_two(word: Scalar) -> Scalar:
     code = word & 0xFF
     bits = code << SINGLE[0]
     return reinterpreted(select((code == 0) | (code == 0xFF), bits | 1 << (SINGLE[0] - 1), bits), f32, None)
+
+
+def _powers_of_two(codes: Sequence[Code]) -> list[Scalar]:
+    """The bf16 of e8m0 codes, two at a time, without a branch: a code is the exponent of its number.
+
+    Of 0 the number is subnormal, 2^-127, the least of all. 255 gives infinity, of which a product with 0 makes NaN;
+    every other number stays as it is.
+    """
+    found: list[Scalar] = []
+    for first in range(0, len(codes), 2):
+        pair = [word >> shift if shift else word for word, shift in codes[first : first + 2]]
+        both = (pair[0] & 0xFF) | (pair[1] & 0xFF) << HALF if len(pair) > 1 else pair[0] & 0xFF
+        number = compute("maximum", reinterpreted(both << HALVES[bf16][0], bf16, 2), 2.0 ** -HALVES[bf16][1])
+        number = compute("fma", number, 0.0, number)
+        found += [number[lane] for lane in range(len(pair))]
+    return found
 
 
 def encoded(given: Operand, dtype: DType) -> PackedNumbers:

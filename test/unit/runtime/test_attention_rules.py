@@ -200,6 +200,34 @@ def test_gradients_of_torch(name, deterministic):
         assert (found.grad.double() - wanted.grad).abs().max() < 2**-8 * wanted.grad.abs().max()
 
 
+@pytest.mark.parametrize(("features", "of_q"), [(64, True), (96, False)], ids=["added", "ordered"])
+def test_gradients_of_arrays_that_a_score_reads(features, of_q):
+    """A bias of f16 for each pair, slopes of f32, and numbers that have no gradient, against PyTorch's in f64."""
+    torch = pytest.importorskip("torch")
+    random = np.random.default_rng(3)
+    q, k, v, do = (torch.tensor(random.normal(size=(1, heads, rows, features)).astype(np.float16))
+                   for heads, rows in ((2, 70), (1, 90), (1, 90), (2, 70)))  # fmt: skip
+    bias = torch.tensor(random.normal(size=(2, 70, 90)).astype(np.float16), requires_grad=True)
+    slopes = torch.tensor(SLOPES, requires_grad=True)
+    steps = torch.tensor(random.normal(size=4).astype(np.float32))
+    q.requires_grad_(of_q)
+
+    def score(s, batch, head, i, j, slopes, bias, steps):
+        return s * steps[j // 32] + lego_mlir.tanh(lego_mlir.f32(bias[head, i, j])) - slopes[head] * lego_mlir.f32(j)
+
+    reads = {"bias": bias, "steps": steps, "slopes": slopes}
+    lego_mlir.attention(q, k, v, score=score, reads=reads, check=True).backward(do)
+    exact = [x.detach().double().requires_grad_() for x in (q, bias, slopes)]
+    j = torch.arange(90)
+    s = (exact[0] @ k.double().mT / np.sqrt(features)) * steps.double()[(j // 32)]
+    s = s + torch.tanh(exact[1]) - exact[2][:, None, None] * j
+    (torch.softmax(s, -1) @ v.double()).backward(do.double())
+    assert (q.grad is not None) == of_q and steps.grad is None and bias.grad.dtype == torch.float16
+    for found, wanted in zip((q, bias, slopes), exact, strict=True):
+        if found.grad is not None:
+            assert (found.grad.double() - wanted.grad).abs().max() < 2**-8 * wanted.grad.abs().max()
+
+
 def test_a_decorated_mask_takes_batch_and_head():
     """Its tables would else be those of the first head."""
     mask = MASKS["strided"][0]

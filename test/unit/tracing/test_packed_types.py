@@ -134,6 +134,29 @@ def test_a_number_is_rounded_to_the_nearest_code(dtype):
     np.testing.assert_array_equal(found, packed(codes.astype(np.uint8), dtype.bits))
 
 
+@pytest.mark.parametrize("lanes", [1, 2, 4])
+def test_scales_become_bf16_two_at_a_time(lanes):
+    """All codes, of one word and of several, in the interpreter, in the emulator and on the CPU, against ml_dtypes."""
+
+    @lego.kernel(grid=256 // lanes, block=1)
+    def widened(x: lego.Tensor(f8e8m0fnu, Row(256)), y: lego.Tensor(bf16, Row(256))):
+        first = lego.block_id[0] * lanes
+        scales = x.load(first, width=lanes) if lanes > 1 else x[first]
+        y.store(scales.to(bf16), first)
+
+    codes = np.random.default_rng(0).permutation(256).astype(np.uint8)
+    wanted = codes.view(HOST[f8e8m0fnu]).astype(np.float32)
+    np.testing.assert_array_equal(np.asarray(widened(codes)).astype(np.float32), wanted)
+    found = np.zeros(256, bf16.numpy)
+    assert interp.launch(widened.mlir(), grid=256 // lanes, block=1, args=[codes, found]).clean
+    np.testing.assert_array_equal(found.astype(np.float32), wanted)
+    for target in ("sm_75", "sm_80", "sm_90a"):
+        text, found = compile_kernel((widened,), target=target).text, np.zeros(256, bf16.numpy)
+        emulate(text, grid=256 // lanes, block=1, args=[codes, found])
+        np.testing.assert_array_equal(found.astype(np.float32), wanted)
+        assert target != "sm_90a" or text.count("max.NaN.bf16x2") == -(-lanes // 2)
+
+
 PAIRS = {f4e2m1fn: "e2m1x2", f6e2m3fn: "e2m3x2", f6e3m2fn: "e3m2x2"}
 
 
