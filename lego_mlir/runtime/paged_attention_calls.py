@@ -73,7 +73,7 @@ def attention_paged(
     form = _form(given, scale)
     if 0 in q.shape or 0 in keys.shape or 0 in table.shape:
         return new_zeros(q, q.shape)
-    if not check and is_computed_by_its_library("attention_paged", *given):
+    if not check and is_computed_by_its_library("attention_paged", dict(zip(NAMES, given, strict=False))):
         return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
     _require_strides(keys, values)
     require_few("attention_paged", table, keys.shape[1])

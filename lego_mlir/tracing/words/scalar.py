@@ -10,6 +10,7 @@ an index; its range is that of its type and of the operations on it.
 from __future__ import annotations
 
 import functools
+import sys
 import math
 import operator
 from collections.abc import Callable, Sequence
@@ -339,9 +340,9 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
         for number in span:
             _number(cast(Real, number), dtype)
         scalar = tracer.use(cast(Scalar, convert(given, dtype)).entry)
-    elif isinstance(given, Real):
+    elif isinstance(given, Real) or _is_truth(given):
         scalar = tracer.value(dtype)
-        tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
+        tracer.append(Constant(scalar, _number(given if isinstance(given, Real) else bool(given), dtype), tracer.here()))
     elif isinstance(given, Value):
         raise tracer.error(
             f"{given!r} is an entry of the trace: leave out .entry, or write .value for the value of a register"
@@ -353,6 +354,12 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
     spread = tracer.value(dtype, width)
     tracer.append(Compose(spread, (scalar,), tracer.here()))
     return spread
+
+
+def _is_truth(given: Operand) -> bool:
+    """Whether this is NumPy's True or False, which is no number."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(given, numpy.bool_)
 
 
 def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = None) -> Operand:
