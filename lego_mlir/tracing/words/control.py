@@ -18,7 +18,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import sympy
 
@@ -31,7 +31,7 @@ from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
 from lego_mlir.tracing.words.packed_values import PackedNumbers, broadcast_number
 from lego_mlir.tracing.words.packed_variables import PackedCell
-from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
+from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.distributed import Spread

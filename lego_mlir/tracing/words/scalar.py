@@ -10,9 +10,9 @@ an index; its range is that of its type and of the operations on it.
 from __future__ import annotations
 
 import functools
-import sys
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import NoReturn, cast
@@ -341,8 +341,9 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
             _number(cast(Real, number), dtype)
         scalar = tracer.use(cast(Scalar, convert(given, dtype)).entry)
     elif isinstance(given, Real) or _is_truth(given):
+        number = given if isinstance(given, Real) else bool(given)
         scalar = tracer.value(dtype)
-        tracer.append(Constant(scalar, _number(given if isinstance(given, Real) else bool(given), dtype), tracer.here()))
+        tracer.append(Constant(scalar, _number(number, dtype), tracer.here()))
     elif isinstance(given, Value):
         raise tracer.error(
             f"{given!r} is an entry of the trace: leave out .entry, or write .value for the value of a register"

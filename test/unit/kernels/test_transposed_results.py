@@ -28,8 +28,9 @@ PRODUCTS = [
 
 @pytest.mark.parametrize("machine", [interpreted, emulated])
 @pytest.mark.parametrize(
-    ("size", "layouts", "tile"), [pytest.param(*p, marks=() if n < 3 else pytest.mark.long) for n, p in enumerate(PRODUCTS)]
-)  # fmt: skip
+    ("size", "layouts", "tile"),
+    [pytest.param(*p, marks=() if n < 3 else pytest.mark.long) for n, p in enumerate(PRODUCTS)],
+)
 def test_values(size, layouts, tile, machine):
     kernel = built(size, tile, layouts, result="f32", clusters=2)
     a, b = operands(*size, f16)

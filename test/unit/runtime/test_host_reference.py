@@ -149,7 +149,9 @@ CALLS = {
 def test_arrays_of_two_libraries_are_named(name):
     operation, _, which = name.partition(": ")
     library = __name__.partition(".")[0]
-    shown = rf"^{operation}: .*\b(q is an array|{which} one) of {library}\b.*convert {which}, .*numpy.asarray\({which}\)"
+    shown = (
+        rf"^{operation}: .*\b(q is an array|{which} one) of {library}\b.*convert {which}, .*numpy.asarray\({which}\)"
+    )
     with pytest.raises(UsageError, match=shown):
         CALLS[name](Exchanged)
 
