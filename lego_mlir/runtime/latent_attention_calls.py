@@ -60,23 +60,24 @@ def attention_latent(
     key = key_of(given), scale, check
     kept = _plans.get(key)
     if kept is not None and not records(given):
-        form, plan = kept
-        found: Tensor = plan(_views(form, given), None)
-        return found
+        return _launched(*kept, given)
     form = _form(given, scale)
     if 0 in q.shape or 0 in cache.shape or 0 in table.shape:
         return new_zeros(q, (*q.shape[:-1], LATENT))
     if not check and is_computed_by_its_library("attention_latent", dict(zip(NAMES, given, strict=True))):
         return host_reference.latent_attention(q, _parts(cache, form), table, lengths, form)
-    require_few("attention_latent", table, TOKENS)
-    views = _views(form, given)
+    require_few("attention_latent", table, len(cache), TOKENS)
     if check:
-        return _checked(form, views).reshape(*q.shape[:-1], LATENT)
+        return _checked(form, _views(form, given)).reshape(*q.shape[:-1], LATENT)
     if len(_plans) >= _KEPT:
         _plans.clear()
-    plan = _bound(form, views, q.shape)
-    _plans[key] = form, plan
-    found = plan(views, None)
+    kept = _plans[key] = form, _bound(form, _views(form, given), q.shape)
+    return _launched(*kept, given)
+
+
+def _launched(form: LatentForm, plan: Plan, given: Sequence[Tensor]) -> Tensor:
+    """The result of bound launches for arrays like these."""
+    found: Tensor = plan(_views(form, given), None)
     return found
 
 

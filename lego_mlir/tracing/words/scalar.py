@@ -341,9 +341,9 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
             _number(cast(Real, number), dtype)
         scalar = tracer.use(cast(Scalar, convert(given, dtype)).entry)
     elif isinstance(given, Real) or _is_truth(given):
-        number = given if isinstance(given, Real) else bool(given)
+        constant = given if isinstance(given, Real) else cast(Real, bool(given))
         scalar = tracer.value(dtype)
-        tracer.append(Constant(scalar, _number(number, dtype), tracer.here()))
+        tracer.append(Constant(scalar, _number(constant, dtype), tracer.here()))
     elif isinstance(given, Value):
         raise tracer.error(
             f"{given!r} is an entry of the trace: leave out .entry, or write .value for the value of a register"

@@ -1,10 +1,12 @@
 """`lego_mlir.attention_latent` on arrays: in the interpreter and by NumPy, without a GPU, and what it refuses."""
 
+from threading import Thread
 from types import SimpleNamespace
 
 import ml_dtypes
 import numpy as np
 import pytest
+from counted import package_calls
 from cuda_stand_in import Machine, OwnLibrary, own
 from product_device import run_launch
 
@@ -124,6 +126,19 @@ def test_launches_on_a_stand_in_for_a_gpu(monkeypatch):
         on_device[-1][...] = lengths
         found = lego_mlir.attention_latent(*on_device)
         np.testing.assert_allclose(np.asarray(found), expected(*arrays[:3], lengths), atol=4e-3)
+    counted = package_calls(lambda: lego_mlir.attention_latent(*on_device))
+    assert counted < 40, counted  # a known call describes its arrays by their key alone
+    machine.launches.pop(), machine.launches.pop()
+    of_thread = []
+    threads = [Thread(target=lambda: of_thread.append(lego_mlir.attention_latent(*on_device))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for each in of_thread:
+        np.testing.assert_allclose(np.asarray(each), np.asarray(found), atol=0)
+    assert len(of_thread) == 2
+    del machine.launches[-4:]
     found = lego_mlir.attention_latent(own(arrays[0][:, None]), *on_device[1:])
     assert found.shape == (2, 1, 16, LATENT)
     launches = [launch[:2] for launch in machine.launches]
@@ -150,5 +165,19 @@ def test_arrays_that_are_refused(change, words):
 
 def test_a_sum_of_lengths_is_a_number_of_32_bits():
     q, cache, table, lengths = given()
+    q, table, lengths = (np.broadcast_to(x[:1], (64, *x.shape[1:])) for x in (q, table[:, :1], lengths))
+    wide = np.broadcast_to(table, (64, 2**20))
     with pytest.raises(UsageError, match=r"attention_latent: .* at most 2147483647; divide the sequences"):
+        lego_mlir.attention_latent(q, cache, wide, lengths, check=True)
+
+
+def test_more_sequences_and_pages_than_a_kernel_takes_are_refused():
+    q, cache, table, lengths = given()
+    with pytest.raises(
+        UsageError, match=r"^attention_latent: .* 1048576 pages of a sequence, got 67108864; pass fewer"
+    ):
         lego_mlir.attention_latent(q, cache, np.broadcast_to(table[:, :1], (2, 2**26)), lengths, check=True)
+    many = (np.broadcast_to(x[:1], (70000, *x.shape[1:])) for x in (q, table, lengths))
+    q, table, lengths = many
+    with pytest.raises(UsageError, match=r"^attention_latent: .* 32768 sequences, got 70000; divide them"):
+        lego_mlir.attention_latent(q, cache, table, lengths, check=True)
