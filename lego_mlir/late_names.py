@@ -6,7 +6,8 @@
 
         range = _loop
 
-is the only list: `lego_mlir.unroll` is imported when it is first asked for, and `lego_mlir.range` is `loop`.
+is the only list, read from the source or, where a package has none, from its code: `lego_mlir.unroll` is imported when
+it is first asked for, and `lego_mlir.range` is `loop`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib
 import sys
 from collections.abc import Callable, Mapping
 from itertools import takewhile
+from types import CodeType
 
 Homes = Mapping[str, tuple[str, str]]
 """The module of each name, and its name there."""
@@ -22,8 +24,10 @@ Homes = Mapping[str, tuple[str, str]]
 
 def listed(package: str) -> Homes:
     """The names that a package imports for type checkers, by one `from module import name as name` a line."""
-    module, homes = sys.modules[package], dict[str, tuple[str, str]]()
-    source = module.__loader__.get_data(module.__file__).decode()  # type: ignore[union-attr]
+    loader, homes = sys.modules[package].__loader__, dict[str, tuple[str, str]]()
+    source = loader.get_source(package)  # type: ignore[union-attr]
+    if source is None:  # of a package that is installed as compiled code
+        return _compiled(loader.get_code(package))  # type: ignore[union-attr]
     block = source.partition("\nif TYPE_CHECKING:\n")[2].splitlines()
     for line in takewhile(lambda line: not line[:1].strip(), block):
         match line.split():
@@ -31,6 +35,29 @@ def listed(package: str) -> Homes:
                 homes[known] = (module, name)
             case [name, "=", known] if known in homes:
                 homes[name] = homes.pop(known)
+    return homes
+
+
+def _compiled(code: CodeType) -> Homes:
+    """The same names from the code of a package: what is imported where `TYPE_CHECKING` is true."""
+    import dis
+
+    steps, homes = list(dis.get_instructions(code)), dict[str, tuple[str, str]]()
+    first = next(n for n, step in enumerate(steps) if step.argval == "TYPE_CHECKING" and step.opname == "LOAD_NAME")
+    end = next(step.argval for step in steps[first:] if step.opname.startswith("POP_JUMP"))
+    module = name = ""
+    for step in steps[first:]:
+        if step.offset >= end:
+            break
+        match step.opname:
+            case "IMPORT_NAME":
+                module = step.argval
+            case "IMPORT_FROM" | "LOAD_NAME":
+                name = step.argval
+            case "STORE_NAME" if name in homes:
+                homes[step.argval] = homes.pop(name)
+            case "STORE_NAME":
+                homes[step.argval] = (module, name)
     return homes
 
 

@@ -64,3 +64,20 @@ def calls(function):
     finally:
         sys.setprofile(before)
     return seen
+
+
+def package_calls(function):
+    """How many functions of this package are called while this one runs."""
+    seen = 0
+
+    def count(frame, event, argument):
+        nonlocal seen
+        seen += event == "call" and frame.f_globals.get("__name__", "").startswith("lego_mlir")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        function()
+    finally:
+        sys.setprofile(before)
+    return seen

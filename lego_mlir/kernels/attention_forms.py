@@ -60,6 +60,12 @@ LATENT_SCALE: Final = (128 + ROTARY) ** -0.5
 """Of scores, by the features of a head before its absorption."""
 TOKENS: Final = 64
 """Tokens of a page of latents and of a tile, and rows of a block."""
+MOST_SEQUENCES: Final = 2**15
+"""Of a call to a cache of pages."""
+MOST_PAGES: Final = 2**24
+"""Of a cache."""
+MOST_PAGES_OF_EACH: Final = 2**20
+"""Of a sequence."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,20 @@ import lego_mlir as lego
 from lego_mlir import Row, Strided, f2, f32, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.hardware.limits import WARP
-from lego_mlir.kernels.attention_forms import CHUNK, LATENT, RECORD, ROTARY, SCALED, TOKENS, WARPS, WIDTH, LatentForm
+from lego_mlir.kernels.attention_forms import (
+    CHUNK,
+    LATENT,
+    MOST_PAGES,
+    MOST_PAGES_OF_EACH,
+    MOST_SEQUENCES,
+    RECORD,
+    ROTARY,
+    SCALED,
+    TOKENS,
+    WARPS,
+    WIDTH,
+    LatentForm,
+)
 from lego_mlir.kernels.attention_tiles import staged
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, EvenShare, Found, SequencePart, combined, share_of_block
@@ -61,8 +74,9 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     rows, and the number G of the blocks that combine a sequence.
     """
     form = form or LatentForm(128)
-    B, U = lego.size("B", max=2**15), lego.size("U", max=2**16 - 1)
-    P, MOST, G = lego.size("P", max=2**24), lego.size("MOST", max=2**20), lego.size("G", min=1, max=2**12)
+    B, U = lego.size("B", max=MOST_SEQUENCES), lego.size("U", max=2**16 - 1)
+    P, MOST = lego.size("P", max=MOST_PAGES), lego.size("MOST", max=MOST_PAGES_OF_EACH)
+    G = lego.size("G", min=1, max=2**12)
     tiles = -(-form.rows // TOKENS)
     given = {
         "q": lego.Tensor(form.dtype, Row(B, form.rows, WIDTH)),

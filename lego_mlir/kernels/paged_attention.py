@@ -28,8 +28,8 @@ import lego_mlir as lego
 from lego_mlir import Row, f2, f16, f32, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.hardware.limits import WARP
+from lego_mlir.kernels.attention_forms import MOST_PAGES, MOST_PAGES_OF_EACH, MOST_SEQUENCES, WARPS, PagedForm
 from lego_mlir.kernels.attention_forms import PAGED_ROWS as ROWS
-from lego_mlir.kernels.attention_forms import WARPS, PagedForm
 from lego_mlir.kernels.attention_tiles import staged, strided
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
@@ -51,8 +51,8 @@ def build(form: PagedForm | None = None) -> Kernel:
     For a cache of f8e4m3fn it takes scales of keys and of values [S] of f32: one for each head, or one for all.
     """
     form = form or PagedForm()
-    B, H, U = lego.size("B", max=2**15), lego.size("H", max=2**12), lego.size("U", max=2**16 - 1)
-    P, MOST = lego.size("P", max=2**24), lego.size("MOST", max=2**20)
+    B, H, U = lego.size("B", max=MOST_SEQUENCES), lego.size("H", max=2**12), lego.size("U", max=2**16 - 1)
+    P, MOST = lego.size("P", max=MOST_PAGES), lego.size("MOST", max=MOST_PAGES_OF_EACH)
     D, keys_of_step, threads = form.features, WARPS * form.keys, WARPS * WARP
     tiles, rows = lego.cdiv(form.queries * form.group, ROWS), form.rows
     of_q, of_o = (strided(form.dtype, name, (B, H * form.group, form.queries, D)) for name in "qo")

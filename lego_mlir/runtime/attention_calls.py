@@ -125,7 +125,8 @@ def attention(
             if form.narrow:
                 return host_reference.attention(q, k, v, form, scales=scales)
             return without_keys(q[..., : v.shape[-1]], k, v)
-        if not check and is_computed_by_its_library("attention", *given):
+        names = ("q", "k", "v", *(() if scales is None else ("sq", "sk", "sv")), *read)
+        if not check and is_computed_by_its_library("attention", dict(zip(names, given, strict=True))):
             if form.rules.score is not None and records(given):
                 raise UsageError(
                     "attention with a score of tensors in the host's memory: NumPy computes the score, and no "
@@ -242,9 +243,15 @@ def _strides_of_one(form: AttentionForm, sizes: HeadSizes) -> frozenset[str]:
     return frozenset(f"o_{axis}" for axis, n in zip(attention_forms.AXES, dims, strict=False) if n == 1)
 
 
-def is_computed_by_its_library(operation: str, *arrays: Tensor) -> bool:
-    """Whether arrays are of the host, and NumPy or PyTorch computes the operation, with a note at the first."""
-    return host_reference.computes(operation, *(library.facts(x) for x in arrays if (library := library_of(x))))
+def is_computed_by_its_library(operation: str, given: Mapping[str, Tensor]) -> bool:
+    """Whether arrays are of the host, and NumPy or PyTorch computes the operation, with a note at the first.
+
+    Raises UsageError for arrays, by their names, that neither one library nor one GPU can compute with.
+    """
+    if host_reference.computes(operation, *(library.facts(x) for x in given.values() if (library := library_of(x)))):
+        return True
+    host_reference.require_one_place(operation, given)
+    return False
 
 
 def is_empty(q: Tensor, k: Tensor) -> bool:

@@ -316,10 +316,12 @@ class Driver:
     def asker(self, stream: int, device: int) -> Callable[[], bool]:
         """Tells whether launches on the stream are recorded in a graph; stream 0 is of the device."""
         status = ctypes.c_int()
-        ask = self._prepared("cuStreamIsCapturing", device, ctypes.c_void_p(stream), ctypes.byref(status))
+        query = partial(self.library.cuStreamIsCapturing, ctypes.c_void_p(stream), ctypes.byref(status))
+        in_context = self._prepared("cuStreamIsCapturing", device, ctypes.c_void_p(stream), ctypes.byref(status))
 
         def is_capturing() -> bool:
-            ask()
+            if query():
+                in_context()
             return status.value != 0
 
         return is_capturing

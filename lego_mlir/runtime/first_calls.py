@@ -105,14 +105,14 @@ def package() -> bytes:
 
 
 def contents(root: Path) -> bytes:
-    """A digest of the names and contents of all files of a folder, but for what Python makes of them."""
+    """A digest of the names and contents of all files of a folder, but for what Python makes of its sources."""
     digest, folders = hashlib.sha256(), [str(root)]
     while folders:
         for entry in sorted(os.scandir(folders.pop()), key=lambda found: found.name):
             if entry.is_dir():
                 if entry.name != "__pycache__":
                     folders.append(entry.path)
-            elif not entry.name.endswith(".pyc"):
+            else:  # compiled code that is not in such a folder is a package's without sources
                 body = Path(entry.path).read_bytes()
                 digest.update(f"{os.path.relpath(entry.path, root)}\0{len(body)}\0".encode())
                 digest.update(body)

@@ -14,17 +14,20 @@ import math
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from functools import cache
+from typing import TYPE_CHECKING, Final, NoReturn
 
 from lego_mlir.aliases import Array, Foreign, Operand, Tensor
 from lego_mlir.choices.scaled_tiles import BLOCK
-from lego_mlir.errors import ReferenceWarning
+from lego_mlir.errors import ReferenceWarning, SymbolicBranchError, UsageError
 from lego_mlir.kernels.attention_forms import LATENT, SCALED, TOKENS, WIDTH, AttentionForm
 from lego_mlir.kernels.pair_rules import PairsOf
-from lego_mlir.runtime.arrays import CPU, ArrayFacts
+from lego_mlir.runtime.arrays import CPU, ArrayFacts, library_of
 from lego_mlir.runtime.value_ranges import require_values
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from lego_mlir.kernels.attention_forms import LatentForm, PagedForm
     from lego_mlir.kernels.fused_epilogues import FusedEpilogue
 
@@ -51,6 +54,38 @@ def note(operation: str, library: str) -> None:
         f"no kernel runs; move them to a GPU: {remedy}",
         ReferenceWarning,
         stacklevel=depth,
+    )
+
+
+def require_one_place(operation: str, given: Mapping[str, Tensor]) -> None:
+    """Raise UsageError for arrays of the host's memory that no library computes, by their names.
+
+    They are of a library that is not among `LIBRARIES`, of several, or some of them are on a GPU.
+    """
+    facts = {name: library.facts(x) for name, x in given.items() if (library := library_of(x)) is not None}
+    first, *others = facts
+    of_first = facts[first]
+
+    def other(field: str) -> str | None:
+        return next((name for name in others if getattr(facts[name], field) != getattr(of_first, field)), None)
+
+    if (name := other("device")) is not None:
+        places = ["the host" if facts[x].device == CPU else f"GPU {facts[x].device[1]}" for x in (first, name)]
+        raise UsageError(
+            f"{operation}: {first} is in the memory of {places[0]}, and {name} of {places[1]}; move one of them"
+        )
+    if of_first.device != CPU:
+        return
+    if (name := other("library")) is not None:
+        unlike = first if facts[name].library == "numpy" else name
+        raise UsageError(
+            f"{operation}: {first} is an array of {of_first.library} and {name} one of {facts[name].library}, in the "
+            f"host's memory, where one library computes the result; convert {unlike}, for example with "
+            f"numpy.asarray({unlike}), or move all arrays to a GPU"
+        )
+    raise UsageError(
+        f"{operation}: {first} is an array of {of_first.library} in the host's memory, where NumPy and PyTorch compute "
+        "with their own arrays alone; convert all, for example with numpy.asarray(array), or move them to a GPU"
     )
 
 
@@ -117,11 +152,15 @@ def attention(
     row, column = numpy.arange(m)[:, None] + shift, numpy.arange(n)[None, :]
     scores, pairs = module.matmul(grouped, keys.swapaxes(-1, -2)) * form.factor, None
     if form.pairs is not None:
-        batch = numpy.arange(math.prod(lead)).reshape(*lead, *[1] * 4)
-        head = numpy.arange(heads).reshape(heads // form.group, form.group, 1, 1)
-        pairs = PairsOf(form.pairs, batch, head, {name: _Clamped(_as_numpy(x)) for name, x in (reads or {}).items()})
+        of_rule = _array_of_rules()
+        batch = numpy.arange(math.prod(lead)).reshape(*lead, *[1] * 4).view(of_rule)
+        head = numpy.arange(heads).reshape(heads // form.group, form.group, 1, 1).view(of_rule)
+        row, column = row.view(of_rule), column.view(of_rule)
+        read = {name: _Clamped(_as_numpy(x).view(of_rule)) for name, x in (reads or {}).items()}
+        pairs = PairsOf(form.pairs, batch, head, read)
         if form.pairs.score is not None:
-            scores = _like(pairs.scored(_as_numpy(scores), row, column).astype("float32"), q)
+            found = pairs.scored(_as_numpy(scores).view(of_rule), row, column)
+            scores = _like(numpy.asarray(found, "float32"), q)
     seen = numpy.asarray(form.allowed(row, column, n, pairs))
     seen = _like(numpy.broadcast_to(seen, numpy.broadcast_shapes(seen.shape, (m, n))).copy(), q)
     return _as(_averages(scores, seen, values).reshape(*q.shape[:-1], v.shape[-1]), dtype)
@@ -235,6 +274,35 @@ def zeros_of(x: Tensor) -> Tensor:
     """Zeros in place of an array's elements, whatever these are; PyTorch's have gradients of 0."""
     module = _module(x)
     return module.where(module.zeros_like(x, dtype=bool), x, module.zeros_like(x))
+
+
+@cache
+def _array_of_rules() -> type[Array]:
+    """The class of arrays that rules compute with: of all pairs at once, so that Python branches on none of them."""
+    import numpy
+
+    class OfAllPairs(numpy.ndarray):
+        def __bool__(self) -> NoReturn:
+            raise _one_for_all("the truth of a condition, which `if`, `and`, `or`, `not`, min() and max() need")
+
+        def __int__(self) -> NoReturn:
+            raise _one_for_all("a plain number, which int(), float(), range() and math need")
+
+        __float__ = __index__ = __int__
+
+    return OfAllPairs
+
+
+def _one_for_all(wanted: str) -> SymbolicBranchError:
+    """What is said where a rule asks for one value of all pairs, with the line of the rule."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in ("lego_mlir", "numpy"):
+        frame = frame.f_back
+    at = "" if frame is None else f"{frame.f_code.co_filename}:{frame.f_lineno}: "
+    return SymbolicBranchError(
+        f"{at}mask and score are computed for many pairs at once, without {wanted}; use "
+        "lego.where(condition, a, b), &, |, ~, lego.minimum and lego.maximum, and lego's functions in place of math's"
+    )
 
 
 class _Clamped:

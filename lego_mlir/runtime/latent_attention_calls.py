@@ -28,6 +28,7 @@ from lego_mlir.kernels.attention_forms import (
 from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import key_of, library_of, numpy_dtype
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library
+from lego_mlir.runtime.attention_plans import records
 from lego_mlir.runtime.calls import BuiltCalls
 from lego_mlir.runtime.paged_attention_calls import PROCESSORS, TYPES, facts_of, new_zeros, require_few
 from lego_mlir.runtime.plans import Plan
@@ -38,7 +39,8 @@ from lego_mlir.tracing.trace.dtypes import f8e4m3fn
 _KEPT: Final = 256
 SCRATCH: Final = ("partial", "sums", "spans")
 """The last arguments of the kernel that attends."""
-_plans: Final[dict[Hashable, Plan]] = {}
+NAMES: Final = ("q", "cache", "table", "lengths")
+_plans: Final[dict[Hashable, tuple[LatentForm, Plan]]] = {}
 
 
 def attention_latent(
@@ -55,28 +57,39 @@ def attention_latent(
     contiguous. There are no gradients. Raises UsageError for other shapes, types and strides.
     """
     given = q, cache, table, lengths
+    key = key_of(given), scale, check
+    kept = _plans.get(key)
+    if kept is not None and not records(given):
+        return _launched(*kept, given)
     form = _form(given, scale)
     if 0 in q.shape or 0 in cache.shape or 0 in table.shape:
         return new_zeros(q, (*q.shape[:-1], LATENT))
-    if not check and is_computed_by_its_library("attention_latent", *given):
+    if not check and is_computed_by_its_library("attention_latent", dict(zip(NAMES, given, strict=True))):
         return host_reference.latent_attention(q, _parts(cache, form), table, lengths, form)
-    require_few("attention_latent", table, TOKENS)
-    views = [q.reshape(len(q), form.rows, WIDTH), *_parts(cache, form), table, lengths]
+    require_few("attention_latent", table, len(cache), TOKENS)
     if check:
-        return _checked(form, views).reshape(*q.shape[:-1], LATENT)
-    key = key_of(views), q.shape, form
-    plan = _plans.get(key)
-    if plan is None:
-        if len(_plans) >= _KEPT:
-            _plans.clear()
-        plan = _plans[key] = _bound(form, views, q.shape)
-    found: Tensor = plan(views, None)
+        return _checked(form, _views(form, given)).reshape(*q.shape[:-1], LATENT)
+    if len(_plans) >= _KEPT:
+        _plans.clear()
+    kept = _plans[key] = form, _bound(form, _views(form, given), q.shape)
+    return _launched(*kept, given)
+
+
+def _launched(form: LatentForm, plan: Plan, given: Sequence[Tensor]) -> Tensor:
+    """The result of bound launches for arrays like these."""
+    found: Tensor = plan(_views(form, given), None)
     return found
+
+
+def _views(form: LatentForm, given: Sequence[Tensor]) -> list[Tensor]:
+    """The arrays of a call as the kernel takes them."""
+    q, cache, table, lengths = given
+    return [q.reshape(len(q), form.rows, WIDTH), *_parts(cache, form), table, lengths]
 
 
 def _form(given: Sequence[Tensor], scale: float | None) -> LatentForm:
     """What is to be computed. Raises UsageError for arrays that do not fit each other."""
-    facts = facts_of("attention_latent", dict(zip(("q", "cache", "table", "lengths"), given, strict=True)))
+    facts = facts_of("attention_latent", dict(zip(NAMES, given, strict=True)))
     of_q, of_cache, of_table, of_lengths = (fact.shape for fact in facts)
     types = [fact.dtype for fact in facts]
     narrow = types[1] == "uint8"

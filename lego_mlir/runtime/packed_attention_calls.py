@@ -50,7 +50,8 @@ def attention_varlen(
     if bound is not None and not check and bound.takes((q, k, v)):
         return bound((q, k, v, *starts))
     form, heads = _problem((q, k, v), starts, causal, window, scale)
-    on_host = not is_empty(q, k) and not check and is_computed_by_its_library("attention_varlen", q, k, v, *starts)
+    named = {"q": q, "k": k, "v": v, "cu_seqlens_q": starts[0], "cu_seqlens_k": starts[1]}
+    on_host = not is_empty(q, k) and not check and is_computed_by_its_library("attention_varlen", named)
     if check or on_host:
         for name, ends, rows in (("q", starts[0], q.shape[0]), ("k", starts[1], k.shape[0])):
             _require_starts(f"attention_varlen: cu_seqlens_{name}", ends, rows)

@@ -17,7 +17,14 @@ from typing import Final
 
 from lego_mlir.aliases import Given, Tensor
 from lego_mlir.errors import UsageError
-from lego_mlir.kernels.attention_forms import PAGED_ROWS, PagedForm, blocks_of_heads
+from lego_mlir.kernels.attention_forms import (
+    MOST_PAGES,
+    MOST_PAGES_OF_EACH,
+    MOST_SEQUENCES,
+    PAGED_ROWS,
+    PagedForm,
+    blocks_of_heads,
+)
 from lego_mlir.runtime import binding, host_reference
 from lego_mlir.runtime.arrays import ArrayFacts, dense_strides, key_of, library_of
 from lego_mlir.runtime.attention_calls import is_computed_by_its_library
@@ -73,10 +80,10 @@ def attention_paged(
     form = _form(given, scale)
     if 0 in q.shape or 0 in keys.shape or 0 in table.shape:
         return new_zeros(q, q.shape)
-    if not check and is_computed_by_its_library("attention_paged", *given):
+    if not check and is_computed_by_its_library("attention_paged", dict(zip(NAMES, given, strict=False))):
         return host_reference.paged_attention(q, keys, values, table, lengths, form, scales)
     _require_strides(keys, values)
-    require_few("attention_paged", table, keys.shape[1])
+    require_few("attention_paged", table, *keys.shape[:2])
     readable = by_strides(q)
     if readable is not q:
         return attention_paged(readable, *given[1:5], scale=scale, scales=scales, check=check)
@@ -147,12 +154,20 @@ def _require_strides(keys: Tensor, values: Tensor) -> None:
             )
 
 
-def require_few(called: str, table: Tensor, page: int) -> None:
-    """Raise UsageError for a table whose lengths could add up to more than an i32 holds."""
-    if (positions := table.shape[0] * table.shape[1] * page) > MOST_POSITIONS:
+def require_few(called: str, table: Tensor, pages: int, page: int) -> None:
+    """Raise UsageError for more sequences or pages than a kernel takes, or positions than an i32 counts."""
+    sequences, of_each = table.shape
+    for found, most, what, remedy in (
+        (sequences, MOST_SEQUENCES, "sequences", "divide them among several calls"),
+        (of_each, MOST_PAGES_OF_EACH, "pages of a sequence", "pass fewer columns of the table, or larger pages"),
+        (pages, MOST_PAGES, "pages of a cache", "make pages larger, or divide the cache and its sequences"),
+    ):
+        if found > most:
+            raise UsageError(f"{called}: a call takes at most {most} {what}, got {found}; {remedy}")
+    if (positions := sequences * of_each * page) > MOST_POSITIONS:
         raise UsageError(
-            f"{called}: a table of {' x '.join(map(str, table.shape))} pages of {page} has {positions} "
-            f"positions, and a call takes at most {MOST_POSITIONS}; divide the sequences among several calls"
+            f"{called}: a table of {sequences} x {of_each} pages of {page} has {positions} positions, and a call takes "
+            f"at most {MOST_POSITIONS}; divide the sequences among several calls"
         )
 
 

@@ -1,10 +1,16 @@
 """Light commands load only their rooms: modules of this package, counted in fresh processes."""
 
+import ast
+import importlib
+import py_compile
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import lego_mlir
+from lego_mlir.late_names import listed
 
 COUNT = "import sys, importlib; {}; print(sum(name.split('.')[0] == 'lego_mlir' for name in sys.modules))"
 COMPILE = (
@@ -76,3 +82,31 @@ def test_examples_are_read_without_sympy(name):
     command = f"import runpy, sys; runpy.run_path({str(file)!r}); print('sympy' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.strip() == "False"
+
+
+WITHOUT_SOURCES = """
+import sys
+sys.path.insert(0, FOLDER)
+import lego_mlir, lego_mlir.caches, lego_mlir.sanitize, lego_mlir.toolchain
+from lego_mlir.late_names import listed
+assert lego_mlir.__file__.endswith("pyc"), lego_mlir.__file__
+print({name: listed(name) for name in PACKAGES})
+print(lego_mlir.cdiv(7, 2), lego_mlir.range.__name__, lego_mlir.Row(2, 3).apply(1, 2))
+"""
+LATE = ("lego_mlir", "lego_mlir.caches", "lego_mlir.sanitize", "lego_mlir.toolchain")
+
+
+def test_a_package_that_is_installed_as_compiled_code_has_the_same_names(tmp_path):
+    root = Path(lego_mlir.__file__).parent
+    for file in root.rglob("*.py"):
+        found = tmp_path / "lego_mlir" / file.relative_to(root).with_suffix(".pyc")
+        found.parent.mkdir(parents=True, exist_ok=True)
+        py_compile.compile(str(file), str(found), quiet=1)
+    for name in LATE:
+        importlib.import_module(name)
+    program = f"FOLDER, PACKAGES = {str(tmp_path)!r}, {LATE!r}\n{WITHOUT_SOURCES}"
+    done = subprocess.run([sys.executable, "-I", "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    names, values = done.stdout.splitlines()
+    assert ast.literal_eval(names) == {name: listed(name) for name in LATE}
+    assert values == "4 loop 5"

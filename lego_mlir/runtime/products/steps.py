@@ -24,7 +24,7 @@ from lego_mlir.aliases import Given, Returned
 from lego_mlir.runtime import binding
 from lego_mlir.runtime.arrays import ArrayFacts, ArrayLibrary, Device, numpy_dtype
 from lego_mlir.runtime.binding import HELD_BY, Bound
-from lego_mlir.runtime.driver import Driver
+from lego_mlir.runtime.driver import Driver, StreamScratch
 from lego_mlir.runtime.launches import AddressCheck, CudaBackend, LaunchChain
 from lego_mlir.runtime.manifest import Argument, KernelEntry, evaluate
 from lego_mlir.runtime.plans import Backend, Plan
@@ -89,6 +89,7 @@ class StepsPlan(Plan):
         self.launch = LaunchChain([step.bound(bound.device, known) for step in steps], len(known))
         self.driver: Driver = self.launch.parts[0][0].driver
         self.kept: dict[int, int] = {}
+        self.streams: dict[int, StreamScratch] = {}
         self.waits = library is not None and library.waits
 
     def __call__(self, given: Sequence[Given], stream: int | None) -> Returned:
@@ -97,7 +98,7 @@ class StepsPlan(Plan):
         self.require(addresses)
         used = self.stream() if stream is None else stream
         device = self.bound.device[1]
-        scratch = self.driver.scratch_of(device, used)
+        scratch = self.streams.get(used) or self.streams.setdefault(used, self.driver.scratch_of(device, used))
         if not self.bytes:
             self.launch(addresses, used)
         elif used == OF_EACH_THREAD or scratch.is_capturing() or (self.bytes > KEPT and not self.cleared):

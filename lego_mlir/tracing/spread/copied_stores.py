@@ -9,7 +9,8 @@ has read it: the threads wait for it and meet once more. The last line of a tile
 begins earlier and overlaps the one before: the same elements are stored twice.
 
 In the layouts of `wgmma`, and in their transposes, each group of 4 warps has rows or columns of its own. Then each
-fills, meets and copies its share of a part by itself: it waits for no other group, which may still multiply. In a role
+fills, meets and copies its share of a part by itself: it waits for no other group, which may still multiply. Columns of
+a group that are wider than a line, 64 of f32, are several lines next to each other. In a role
 of several groups a tile is that of a group, and so are its buffers.
 """
 
@@ -61,22 +62,28 @@ def lines(columns: int, line: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """How groups of warps divide a part of a tile: `rows` x `columns` for each, below each other or `across`."""
+    """How groups of warps divide a part of a tile: `rows` x `columns` for each, below each other or `across`.
+
+    Of what is wider than a line, a group has several `panels` of so many columns next to each other.
+    """
 
     groups: int
     rows: int
     columns: int
     across: bool = False
+    panels: int = 1
 
     @property
     def part(self) -> tuple[int, int]:
         """The rows and columns of a part."""
-        return (self.rows, self.groups * self.columns) if self.across else (self.groups * self.rows, self.columns)
+        if self.across:
+            return self.rows, self.groups * self.panels * self.columns
+        return self.groups * self.rows, self.columns
 
     @property
     def buffer_rows(self) -> int:
-        """The rows of a buffer, which has the shares below each other."""
-        return self.groups * self.rows
+        """The rows of a buffer, which has the panels of all shares below each other."""
+        return self.groups * self.panels * self.rows
 
     def fits(self, part: Part, count: int) -> bool:
         """Whether shares across have buffers that are a whole tile in the layout of `buffers`."""
@@ -88,9 +95,10 @@ class Shares:
         """The buffers as the parts of a tile below each other, and the first row."""
         if not self.across:
             return part.view, part.at[0]
-        panels = RegP([count, self.rows, self.groups, self.columns], [1, 3, 2, 4])
+        width = self.groups * self.panels
+        panels = RegP([count, self.rows, width, self.columns], [1, 3, 2, 4])
         layout = OrderBy(copied_lines(count * self.buffer_rows, self.columns, part.view.dtype.bytes)).OrderBy(panels)
-        of_parts = layout.GroupBy([count * self.rows, self.groups * self.columns])
+        of_parts = layout.GroupBy([count * self.rows, width * self.columns])
         return View(tracer, part.view.buffer, of_parts), 0
 
 
@@ -101,8 +109,9 @@ def shares(layout: LinearLayout, line: int) -> Shares:
     down, across = (min(1 << max(0, len(warps) - 2), n // ROWS) or 1 for n in (rows, columns))  # a box has fewer groups
     if len(warps) > 1 and warps == [(n, 0) for n in own] and rows % (ROWS * down) == 0:
         return Shares(down, ROWS, line)
-    if len(warps) > 1 and warps == [(0, n) for n in own] and columns % (ROWS * across) == 0 and line == ROWS:
-        return Shares(across, min(ROWS, rows), line, across=True)
+    panels = max(ROWS // line, 1)  # of fewer rows, so that buffers are no larger
+    if len(warps) > 1 and warps == [(0, n) for n in own] and columns % (ROWS * across) == 0 and panels * line == ROWS:
+        return Shares(across, min(ROWS // panels, rows), line, across=True, panels=panels)
     return Shares(1, rows, line)
 
 
@@ -146,10 +155,12 @@ def copy_out_parts(
             with groups_of(tracer, own.groups):
                 meet()
                 group = group_of_role(tracer) if own.groups > 1 else 0
-                share = Index(part.at[0]) + (buffer * own.groups + group) * own.rows, part.at[1]
-                down, right = (0, group * own.columns) if own.across else (group * own.rows, 0)
-                first = (Index(at[-2]) + row + down, Index(at[-1]) + column + right)
-                copy_async(part.view.part(share, (own.rows, line)), target, at=(*at[:-2], *first))
+                for panel in range(own.panels):
+                    place = group * own.panels + panel
+                    share = Index(part.at[0]) + (buffer * own.groups * own.panels + place) * own.rows, part.at[1]
+                    down, right = (0, place * own.columns) if own.across else (group * own.rows, 0)
+                    first = (Index(at[-2]) + row + down, Index(at[-1]) + column + right)
+                    copy_async(part.view.part(share, (own.rows, line)), target, at=(*at[:-2], *first))
             commit_copies()
 
 

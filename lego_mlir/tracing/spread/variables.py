@@ -9,6 +9,7 @@ acc.store(b)
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import cast
 
 from lego_mlir.aliases import Operand
@@ -16,7 +17,7 @@ from lego_mlir.errors import brief
 from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words import control
-from lego_mlir.tracing.words.packed_values import PackedNumbers
+from lego_mlir.tracing.words.packed_values import PackedNumbers, broadcast_number
 from lego_mlir.tracing.words.packed_variables import PackedCell
 from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
 
@@ -77,7 +78,10 @@ class PackedVariable(SpreadVariable):
         return Spread(self.layout, self.dtype, [None if k is None else each[k] for k in self._order])
 
     def set(self, value: object) -> None:
-        """Replace the tile by one of this layout and element type."""
+        """Replace the tile: by one of this layout and element type, or by one number, rounded, everywhere."""
+        if isinstance(value, Real):
+            number = broadcast_number(value, self.dtype, None)
+            value = each_element(self.layout, lambda _: number)
         if not isinstance(value, Spread) or value.dtype != self.dtype:
             raise current("a register").error(
                 f"a variable of a tile of {self.dtype} is set to {brief(repr(value))}; convert it with "

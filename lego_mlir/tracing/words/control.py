@@ -18,7 +18,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, overload
 
 import sympy
 
@@ -29,9 +29,9 @@ from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.trace import Barrier, For, If, Read, Register, Value, Write
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
-from lego_mlir.tracing.words.packed_values import PackedNumbers
+from lego_mlir.tracing.words.packed_values import PackedNumbers, broadcast_number
 from lego_mlir.tracing.words.packed_variables import PackedCell
-from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
+from lego_mlir.tracing.words.scalar import Scalar, as_value
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.spread.distributed import Spread
@@ -413,10 +413,7 @@ def register(
     if initial is None:
         raise tracer.error("lego.register needs an initial value: write lego.register(lego.f32, 0.0)")
     if dtype.is_packed:
-        numbers = cast(PackedNumbers, convert(initial, dtype))
-        if width is not None and numbers.width is None:
-            numbers = PackedNumbers(dtype, numbers.codes * width, width)
-        return PackedCell(numbers)
+        return PackedCell(broadcast_number(initial, dtype, width))
     if width is None and isinstance(initial, Scalar):
         width = initial.width
     first = as_value(initial, dtype, width)

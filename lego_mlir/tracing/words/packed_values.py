@@ -220,6 +220,12 @@ def encoded(given: Operand, dtype: DType) -> PackedNumbers:
     return PackedNumbers(dtype, [(code, 0)], None)
 
 
+def broadcast_number(given: Operand, dtype: DType, width: int | None) -> PackedNumbers:
+    """A number of a packed type, `width` times where there is one."""
+    numbers = cast(PackedNumbers, convert(given, dtype))
+    return PackedNumbers(dtype, numbers.codes * width, width) if width and numbers.width is None else numbers
+
+
 def encoded_each(given: Sequence[Operand], dtype: DType) -> list[PackedNumbers]:
     """Each number rounded to a packed type; floats two at a time, as instructions convert them."""
     if dtype not in FLOATS or not all(isinstance(number, Scalar) for number in given):

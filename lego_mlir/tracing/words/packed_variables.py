@@ -10,13 +10,14 @@ other places are moved.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Final
 
 from lego_mlir.errors import brief
 from lego_mlir.tracing.trace.dtypes import DType, u32
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.trace.uncompared import Uncompared
-from lego_mlir.tracing.words.packed_values import Code, PackedNumbers
+from lego_mlir.tracing.words.packed_values import Code, PackedNumbers, broadcast_number
 from lego_mlir.tracing.words.scalar import Scalar
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ class PackedCell(Uncompared):
         return self.get().to(dtype)
 
     def set(self, value: object) -> None:
-        """Replace the numbers, by as many of this type."""
+        """Replace the numbers, by as many of this type, or each by a Python number rounded to it."""
         given = value.get() if isinstance(value, PackedCell) else value
+        if isinstance(given, Real):
+            given = broadcast_number(given, self.dtype, self.width)
         if not isinstance(given, PackedNumbers) or (given.dtype, given.width) != (self.dtype, self.width):
             raise current("a register").error(
                 f"a variable of {self.get()!r} is set to {brief(repr(given))}; convert it, for example with "

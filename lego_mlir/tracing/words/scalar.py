@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+import sys
 from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import NoReturn, cast
@@ -339,9 +340,10 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
         for number in span:
             _number(cast(Real, number), dtype)
         scalar = tracer.use(cast(Scalar, convert(given, dtype)).entry)
-    elif isinstance(given, Real):
+    elif isinstance(given, Real) or _is_truth(given):
+        constant = given if isinstance(given, Real) else cast(Real, bool(given))
         scalar = tracer.value(dtype)
-        tracer.append(Constant(scalar, _number(given, dtype), tracer.here()))
+        tracer.append(Constant(scalar, _number(constant, dtype), tracer.here()))
     elif isinstance(given, Value):
         raise tracer.error(
             f"{given!r} is an entry of the trace: leave out .entry, or write .value for the value of a register"
@@ -353,6 +355,12 @@ def as_value(given: Operand, dtype: DType, width: Width = None) -> Value:
     spread = tracer.value(dtype, width)
     tracer.append(Compose(spread, (scalar,), tracer.here()))
     return spread
+
+
+def _is_truth(given: Operand) -> bool:
+    """Whether this is NumPy's True or False, which is no number."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(given, numpy.bool_)
 
 
 def convert(given: Operand, dtype: DType, within: Sequence[IndexLike] | None = None) -> Operand:

@@ -1,6 +1,8 @@
 """`lego_mlir.attention` with masks and scores of a user, against NumPy in f64, and the tables of tiles."""
 
 import functools
+import math
+import re
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,6 +13,7 @@ from attention_oracle import attended
 
 import lego_mlir
 from lego_mlir import i8, i32
+from lego_mlir.errors import SymbolicBranchError, TraceError
 from lego_mlir.interp.ptx import PtxRun
 from lego_mlir.kernels import fused_attention, rule_tiles
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
@@ -76,6 +79,46 @@ def test_masks(name):
     for check in (True, False):
         found = lego_mlir.attention(q, k, v, mask=mask, reads=reads, check=check)
         np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("truth", [True, np.True_, np.False_])
+def test_a_mask_may_be_one_truth_for_all(truth, check):
+    q, k, v = drawn()
+    wanted = expected(q, k, v, lambda b, h, i, j: bool(truth), scaled)
+    found = lego_mlir.attention(q, k, v, mask=lambda batch, head, i, j: truth, check=check)
+    np.testing.assert_allclose(found, wanted, atol=2e-3)
+
+
+def branching(batch, head, i, j):
+    if i < j:
+        return j < 5
+    return i < j
+
+
+ONE_FOR_ALL = {
+    "if": {"mask": branching},
+    "and": {"mask": lambda batch, head, i, j: i < j and j < 5},
+    "not": {"mask": lambda batch, head, i, j: not i < j},
+    "max": {"score": lambda s, batch, head, i, j: s + max(i, j)},
+    "of what is read": {"mask": lambda batch, head, i, j, steps: bool(steps[i] == 0), "reads": {"steps": STEPS}},
+}
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("name", ONE_FOR_ALL)
+def test_a_branch_on_a_pair_is_refused_at_its_line(name, check):
+    """By the reference as by a kernel, also for a single pair, where NumPy would take the truth of an array."""
+    for q, k, v in (drawn(), [x[:1, :1, :1] for x in drawn()]):
+        with pytest.raises((SymbolicBranchError, TraceError), match=r"lego\.where") as refused:
+            lego_mlir.attention(q, k, v, **ONE_FOR_ALL[name], check=check)
+        shown = "" if check else "mask and score are computed for many pairs at once"
+        assert re.match(rf"{re.escape(__file__)}:\d+: {shown}", str(refused.value))
+
+
+def test_a_plain_number_of_a_pair_is_refused():
+    with pytest.raises(SymbolicBranchError, match=rf"^{re.escape(__file__)}:\d+: mask and score .*lego's functions"):
+        lego_mlir.attention(*drawn(), score=lambda s, batch, head, i, j: s * math.exp(i))
 
 
 SCORES = {

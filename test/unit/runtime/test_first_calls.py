@@ -92,6 +92,14 @@ def test_the_contents_of_the_package_are_in_the_key(tmp_path, monkeypatch):
     assert first_calls.contents(tmp_path) != before
     file.rename(tmp_path / "module.py")
     (tmp_path / "module.py").write_text("a = 1")
+    kept = first_calls.contents(tmp_path)
+    (tmp_path / "__pycache__").mkdir()
+    (tmp_path / "__pycache__" / "module.pyc").write_bytes(b"1")
+    assert first_calls.contents(tmp_path) == kept
+    (tmp_path / "module.pyc").write_bytes(b"1")  # of a package that is installed without its sources
+    compiled = first_calls.contents(tmp_path)
+    (tmp_path / "module.pyc").write_bytes(b"2")
+    assert len({kept, compiled, first_calls.contents(tmp_path)}) == 3
     assert first_calls.contents(tmp_path) != before
     key = first_calls.key(PROBLEM)
     monkeypatch.setattr(first_calls, "package", lambda: before)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cuda_stand_in import own
 from ml_dtypes import float8_e4m3fn
 
 import lego_mlir as lego
@@ -116,3 +117,51 @@ def test_what_has_no_keys_or_no_group_is_zero_whatever_it_holds():
     assert not lego.attention(
         narrow.swapaxes(0, 1), *[narrow[:0].swapaxes(0, 1)] * 2, scales=np.ones((3, 1), np.float32)
     ).any()
+
+
+class Exchanged:
+    """An array that is known by DLPack alone."""
+
+    def __init__(self, values):
+        self.values, self.shape, self.dtype = values, values.shape, values.dtype
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+HEADS, PACKED = np.zeros((1, 2, 8, 64), np.float16), np.zeros((8, 2, 64), np.float16)
+STARTS = np.array([0, 8], np.int32)
+CALLS = {
+    "attention: q": lambda x: lego.attention(x(HEADS), HEADS, HEADS),
+    "attention: v": lambda x: lego.attention(HEADS, HEADS, x(HEADS)),
+    "attention: bias": lambda x: lego.attention(
+        HEADS, HEADS, HEADS, score=lambda s, b, h, i, j, bias: s + bias[j], reads={"bias": x(np.zeros(8, np.float32))}
+    ),
+    "attention_varlen: k": lambda x: lego.attention_varlen(PACKED, x(PACKED), PACKED, STARTS),
+    "attention_varlen: cu_seqlens_q": lambda x: lego.attention_varlen(PACKED, PACKED, PACKED, x(STARTS)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_arrays_of_two_libraries_are_named(name):
+    operation, _, which = name.partition(": ")
+    library = __name__.partition(".")[0]
+    shown = (
+        rf"^{operation}: .*\b(q is an array|{which} one) of {library}\b.*convert {which}, .*numpy.asarray\({which}\)"
+    )
+    with pytest.raises(UsageError, match=shown):
+        CALLS[name](Exchanged)
+
+
+def test_arrays_of_one_library_that_computes_nothing_are_named():
+    library = __name__.partition(".")[0]
+    with pytest.raises(UsageError, match=rf"^attention: q is an array of {library} in the host's memory.*asarray"):
+        lego.attention(*[Exchanged(HEADS)] * 3)
+
+
+def test_arrays_of_the_host_and_of_a_gpu_are_named(device):
+    with pytest.raises(UsageError, match=r"^attention: q is in the memory of GPU 0, and v of the host; move one"):
+        lego.attention(own(HEADS), own(HEADS), HEADS)

@@ -13,6 +13,7 @@ import lego_mlir
 from lego_mlir.errors import UsageError
 from lego_mlir.kernels.attention_forms import LATENT, TOKENS, WIDTH
 from lego_mlir.runtime import driver, first_calls, latent_attention_calls
+from lego_mlir.runtime.arrays import key_of
 
 PAGES, LENGTHS = 10, np.array([300, 0], np.int32)  # several parts, and none
 BF16 = ml_dtypes.bfloat16
@@ -144,7 +145,33 @@ def test_arrays_that_are_refused(change, words):
         lego_mlir.attention_latent(**arrays, check=True)
 
 
+def test_a_known_call_is_launched_by_its_key(monkeypatch):
+    """Its arrays are not described again, and a call of another scale is another one."""
+    arrays, seen = given(3), []
+    form, key = latent_attention_calls._form(arrays, None), (key_of(arrays), None, False)
+    monkeypatch.setattr(latent_attention_calls, "_plans", {key: (form, lambda views, stream: seen.append(views))})
+    monkeypatch.setattr(latent_attention_calls, "_form", lambda *_: pytest.fail("described again"))
+    lego_mlir.attention_latent(*arrays)
+    (views,) = seen
+    assert [view.shape for view in views] == [(2, 48, WIDTH), *(x.shape for x in arrays[1:])]
+    with pytest.raises(pytest.fail.Exception, match="described again"):
+        lego_mlir.attention_latent(*arrays, scale=0.05)
+
+
 def test_a_sum_of_lengths_is_a_number_of_32_bits():
     q, cache, table, lengths = given()
+    q, table, lengths = (np.broadcast_to(x[:1], (64, *x.shape[1:])) for x in (q, table[:, :1], lengths))
+    wide = np.broadcast_to(table, (64, 2**20))
     with pytest.raises(UsageError, match=r"attention_latent: .* at most 2147483647; divide the sequences"):
+        lego_mlir.attention_latent(q, cache, wide, lengths, check=True)
+
+
+def test_more_sequences_and_pages_than_a_kernel_takes_are_refused():
+    q, cache, table, lengths = given()
+    with pytest.raises(
+        UsageError, match=r"^attention_latent: .* 1048576 pages of a sequence, got 67108864; pass fewer"
+    ):
         lego_mlir.attention_latent(q, cache, np.broadcast_to(table[:, :1], (2, 2**26)), lengths, check=True)
+    q, table, lengths = (np.broadcast_to(x[:1], (70000, *x.shape[1:])) for x in (q, table, lengths))
+    with pytest.raises(UsageError, match=r"^attention_latent: .* 32768 sequences, got 70000; divide them"):
+        lego_mlir.attention_latent(q, cache, table, lengths, check=True)

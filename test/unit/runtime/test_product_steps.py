@@ -8,6 +8,7 @@ from dataclasses import replace
 import ml_dtypes
 import numpy as np
 import pytest
+from counted import package_calls
 from cuda_stand_in import Machine, OwnLibrary, own
 from product_device import compiled_copy, forget, run_launch
 
@@ -89,6 +90,22 @@ def test_odd_products_are_computed_on_aligned_copies(device, always, monkeypatch
     pads = ["pad_rows" if t == "N" else "pad_columns" for t, copied in zip(layouts, wide.copied, strict=True) if copied]
     assert device.entries() == [*pads, "matmul", *["crop"] * wide.cropped] * 2
     assert device.value("allocated") == before + (layouts != "NN")  # a small block is kept for the stream
+
+
+def test_the_launches_of_an_odd_product_are_prepared(device, always):
+    """A warm call of four launches enters few functions more than one of a single launch: no plan is made again."""
+    device.machine.set(needs_context=0)  # as for a thread that has one
+    device.machine.kernels.clear()  # launches are recorded, and run nothing
+    counts = []
+    for size in ((32, 64, 64), (33, 41, 67)):
+        given = [own(x) for x in operands(*size)]
+        for _ in range(2):
+            lego_mlir.matmul(*given)
+        device.machine.launches.clear()
+        counts.append((package_calls(lambda given=given: lego_mlir.matmul(*given)), len(device.machine.launches)))
+    (of_plain, one), (of_odd, several) = counts
+    assert (one, several) == (1, 4)
+    assert of_odd <= of_plain + 7, counts
 
 
 def test_threads_do_not_share_scratch_memory_between_steps(device, always):

@@ -139,11 +139,38 @@ def test_variables_that_begin_with_one_number_have_a_place_for_each(dtype):
     np.testing.assert_array_equal(y, values)
 
 
+@TYPES
+@pytest.mark.parametrize("opened", [False, True], ids=["pinned", "open"])
+def test_a_number_is_set_everywhere(dtype, opened):
+    """In one number, a vector and a tile, of places that other numbers were loaded to."""
+    layout = (32, 8) if opened else f2.Blocked((1, 8), (32, 1), (1, 1), (1, 0)).layout((32, 8))
+
+    @lego.kernel(grid=1, block=32)
+    def k(w: lego.Tensor(dtype, Row(32, 8)), z: lego.Tensor(dtype, Row(2, 32, 8)), y: lego.Tensor(f32, Row(32, 8))):
+        t = lego.thread_id[0]
+        one, vector = lego.register(w[t, 0]), lego.register(w.load(t, 0, width=8))
+        tile = lego.register(lego.load(w, layout))
+        with lego.when(t % 2 == 0):
+            one.set(1)
+            vector.set(1.0)
+        tile.set(2.0)
+        z.store(vector.get(), 0, t, 0)
+        z.store(lego.vector(*[one.get()] * 8), 1, t, 0)
+        tile.to(f32).store(y)
+
+    held, values = drawn(dtype, (32, 8))
+    z, y = found_by_all(k, [held], [((2, *held.shape), np.uint8), ((32, 8), np.float32)], 32)
+    even = np.arange(32)[:, None] % 2 == 0
+    wanted = [np.where(even, 1.0, kept).astype(HOST[dtype]) for kept in (values, values[:, :1] + 0 * values)]
+    np.testing.assert_array_equal(z, [packed(each.view(np.uint8), dtype.bits) for each in wanted])
+    np.testing.assert_array_equal(y, np.full((32, 8), 2.0))
+
+
 def test_other_values_are_refused():
     @lego.kernel(grid=1, block=32)
     def wrong(w: lego.Tensor(u4, Row(32, 8)), y: lego.Tensor(f32, Row(32, 8))):
         held = lego.register(w.load(lego.thread_id[0], 0, width=8))
-        held.set(1.0)
+        held.set(y[0, 0])
 
     @lego.kernel(grid=1, block=32)
     def narrow(w: lego.Tensor(u4, Row(32, 8))):
@@ -156,7 +183,7 @@ def test_other_values_are_refused():
         held.set(lego.zeros(f32, f2.MmaOperand(0, f2.MmaSync((1, 1)), 8).layout((16, 64))))
 
     for kernel, message in (
-        (wrong, r"vector of 8 u4, packed> is set to 1\.0; convert it, for example with \.to\(lego\.u4\)"),
+        (wrong, r"vector of 8 u4, packed> is set to <f32.*; convert it, for example with \.to\(lego\.u4\)"),
         (narrow, r"a variable of <vector of 8 u4, packed> is set to <vector of 4 u4"),
         (tile, r"a variable of a tile of u4 is set to .* f32 .*\.to\(lego\.u4\)"),
     ):
