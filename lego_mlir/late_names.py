@@ -24,11 +24,11 @@ Homes = Mapping[str, tuple[str, str]]
 
 def listed(package: str) -> Homes:
     """The names that a package imports for type checkers, by one `from module import name as name` a line."""
-    loader, homes = sys.modules[package].__loader__, dict[str, tuple[str, str]]()
-    source = loader.get_source(package)  # type: ignore[union-attr]
-    if source is None:  # of a package that is installed as compiled code
+    module, homes = sys.modules[package], dict[str, tuple[str, str]]()
+    file, loader = module.__file__ or "", module.__loader__
+    if not file.endswith(".py"):  # of a package that is installed as compiled code
         return _compiled(loader.get_code(package))  # type: ignore[union-attr]
-    block = source.partition("\nif TYPE_CHECKING:\n")[2].splitlines()
+    block = loader.get_data(file).decode().partition("\nif TYPE_CHECKING:\n")[2].splitlines()
     for line in takewhile(lambda line: not line[:1].strip(), block):
         match line.split():
             case ["from", module, "import", name, "as", known]:
