@@ -15,6 +15,11 @@ TILE, WARPS = 64, 3
 MOST = 4
 
 
+@lego.function(inline=False)
+def element(n, k):
+    return lego.index(n[k], range=(0, MOST + 1))
+
+
 def rounds_of(by, n, plan):
     """How many rounds each thread does: `by` names the way in which the block computes it."""
     thread = lego.thread_id[0]
