@@ -16,6 +16,7 @@ import sympy
 from lego_mlir.aliases import Symbol
 from lego_mlir.proofs.rings.ring_statements import symbol_of
 from lego_mlir.tracing.trace.trace import (
+    AsyncCopy,
     Barrier,
     FunctionCall,
     Load,
@@ -36,7 +37,8 @@ from lego_mlir.tracing.words.clustered_blocks import CAST
 def settled_tiles(body: Sequence[Statement], roles: int) -> frozenset[str]:
     """The shared tiles whose last write is followed by a barrier of the whole block before the roles, from `roles` on.
 
-    A tile that is read between its last write and the barrier is not among them.
+    A tile that is read between its last write and the barrier is not among them, nor one that a copy writes, which a
+    barrier does not wait for.
     """
     barriers = [n for n, s in enumerate(body[:roles]) if isinstance(s, Barrier) and s.role is None]
     if not barriers or any(_is_of_cluster(s) for s in statements_in(tuple(body))):
@@ -46,7 +48,8 @@ def settled_tiles(body: Sequence[Statement], roles: int) -> frozenset[str]:
     written = {name for name, writes in before | after if writes}
     changed = {name for name, writes in after if writes}
     early = {name for name, writes in before if not writes}
-    return frozenset(written - changed - early)
+    copied = {s.target.buffer.name for s in statements_in(tuple(body)) if isinstance(s, AsyncCopy)}
+    return frozenset(written - changed - early - copied)
 
 
 def _is_of_cluster(s: Statement) -> bool:

@@ -144,7 +144,7 @@ class Obligations:
             for counter, waits in walk.totals.items():
                 for b, arrival in order.arrivers[counter[1]] if counter[0] == WAIT else ():
                     arrivals = order.walks[b].totals[arrival]
-                    more = sympy.expand(arrivals - waits - order.shift[k, counter[1]])
+                    more = sympy.expand(arrivals - waits - order.shift.get((k, counter[1]), 0))
                     if not (more >= 0 if more.is_Integer else holds(Le(0, more), order.ranges)):
                         one, other = order.agents[k].name, order.agents[b].name
                         much, many = (shortened_name(str(count)) for count in (waits, arrivals))
@@ -341,7 +341,9 @@ class Obligations:
         else:
             waits = [count for count in {**back, **own} if count[1][:2] == (WAIT, write.on)]
             certain = [c for c in waits if c in back or c[0] == b]
-            passed = [max(back.get(c, NEVER), own.get(c, NEVER)) + order.shift[c[0], write.on] for c in certain]
+            passed = [
+                max(back.get(c, NEVER), own.get(c, NEVER)) + order.shift.get((c[0], write.on), 0) for c in certain
+            ]
         return low, -max(passed, default=NEVER)
 
 

@@ -10,18 +10,18 @@ ends as `Unfollowed`: a statement that was overlooked would be a hole in all pro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from math import prod
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.index import as_expr
-from lego_mlir.expr.nodes import OF_OPERATORS, Eq, FloorDiv, Le, Select, Size
+from lego_mlir.expr.nodes import Eq, FloorDiv, Le, Select, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.simplify import simplify
 from lego_mlir.hardware.limits import WARP
@@ -41,6 +41,7 @@ from lego_mlir.proofs.rings.agents import (
     Unfollowed,
 )
 from lego_mlir.proofs.rings.before_roles import settled_tiles, unknown_after
+from lego_mlir.proofs.rings.data_integers import DataIntegers
 from lego_mlir.proofs.rings.needed_values import without_unneeded
 from lego_mlir.proofs.rings.order import RingOrder, StagedBuffer
 from lego_mlir.proofs.rings.repeating import with_steps
@@ -50,7 +51,6 @@ from lego_mlir.proofs.rings.ring_statements import (
     has_ring_words,
     is_flat,
     is_integer,
-    is_whole,
     line_of,
     ring_name,
     symbol_of,
@@ -93,16 +93,6 @@ from lego_mlir.tracing.words.clustered_blocks import CAST
 LANE: Final = symbol_named(f"{HIDDEN}lane")
 WARP_NUMBER: Final = symbol_named(f"{HIDDEN}warp")
 MOST_CLUSTERS: Final = 2**24
-_FOLLOWED: Final = (
-    *("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select"),
-    *("eq", "ne", "lt", "le", "gt", "ge"),
-)
-_MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
-    **{name: OF_OPERATORS[name] for name in _FOLLOWED},
-    "and": sympy.And,
-    "or": sympy.Or,
-}
-_OF_CONDITIONS: Final = ("and", "or")
 VOTE: Final = "nvvm.vote.sync"
 
 
@@ -307,7 +297,7 @@ class _AgentReader:
         self.here = {tx: self.thread + first}
         self.here_known: dict[Expr, Expr] = {}
         self.stages: dict[tuple[Expr, int], Expr | None] = {}  # the whole stages that threads access
-        self.values: dict[int, Expr] = {}  # integers by the numbers of their values
+        self.values = DataIntegers(kernel.ranges)
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.products, kernel.buffers, self.access)
 
@@ -319,10 +309,11 @@ class _AgentReader:
         for s in body:
             match s:
                 case Constant() | FromIndex() | FromCondition() | Convert() | Compute():
-                    self._number(s)
+                    self.values.compute(s)
                 case Load():
                     self._loaded(s)
                 case ToIndex(symbol, operand):
+                    self.values.index(symbol, operand)
                     value = self._at(as_integer(self.values[operand.number])) if operand.number in self.values else None
                     if value is None or self.thread in value.free_symbols:
                         yield Unfollowed("data as an index", frozenset({symbol}))
@@ -396,7 +387,7 @@ class _AgentReader:
         place = line_of(s)
         match s:
             case Constant() | FromIndex() | FromCondition() | Convert() | Compute():
-                self._number(s)
+                self.values.compute(s)
             case Read() | Write() | ToIndex():
                 yield from self._symbol(s)
             case Load(access=access) if access.buffer.space == "global":
@@ -441,6 +432,8 @@ class _AgentReader:
             case FunctionCall():
                 if has_ring_words(s.function.body) or touches(buffers, s.function.body):
                     yield Unfollowed(f"{place}: words of rings, or accesses of stages, in a function that is called")
+                if unknown := unknown_after(s):
+                    yield Unfollowed("indices that a function returns", unknown)
             case MatrixLoad(access=access) | Load(access=access) | Store(access=access):
                 if access.buffer.name in buffers:
                     if access.block is not None:
@@ -472,38 +465,18 @@ class _AgentReader:
 
     # -- integers
 
-    def _number(self, s: Constant | FromIndex | FromCondition | Convert | Compute) -> None:
-        """Keep the value of an integer, or of a condition, that is computed from known ones."""
-        match s:
-            case Constant(result, number) if isinstance(number, int) and is_integer(result.dtype):
-                self.values[result.number] = sympy.Integer(number)
-            case FromIndex(result, expr):
-                self.values[result.number] = as_expr(expr)
-            case Convert(result, operand) if operand.number in self.values and is_integer(result.dtype):
-                self.values[result.number] = as_integer(self.values[operand.number])
-            case FromCondition(result, condition):
-                self.values[result.number] = condition
-            case Compute(result, operation, operands) if operation in _MEANINGS and all(map(is_whole, operands)):
-                known = [self.values[o.number] for o in operands if o.number in self.values]
-                if len(known) == len(operands) and (operation not in _OF_CONDITIONS or result.dtype.name == "i1"):
-                    self.values[result.number] = _MEANINGS[operation](*known)
-            case Compute(result, "popcount", (bits,)) if bits.number in self.values:
-                self.values[result.number] = sympy.Function("popcount", integer=True)(self.values[bits.number])
-            case _:
-                pass
-
     def _symbol(self, s: Read | Write | ToIndex) -> Iterator[ProgramPart]:
         match s:
             case Read(result, register) if is_integer(register.dtype) and register.width is None:
-                held = symbol_named(f"value{result.number}")
-                yield Let(held, symbol_of(register))
-                self.values[result.number] = held
+                yield Let(self.values.read(result, register), symbol_of(register))
             case Write(register, value) if is_integer(register.dtype) and register.width is None:
                 if value.number in self.values:
+                    self.values.write(register, value)
                     yield Let(symbol_of(register), self._at(self.values[value.number]))
                 else:
                     yield Unfollowed("a register", frozenset({symbol_of(register)}))
             case ToIndex(symbol, operand) if operand.number in self.values:
+                self.values.index(symbol, operand)
                 yield Let(symbol, self._at(as_integer(self.values[operand.number])))
             case ToIndex(symbol, _):
                 yield Unfollowed("data as an index", frozenset({symbol}))
@@ -522,7 +495,7 @@ class _AgentReader:
             if other is None or not other.is_Integer:
                 return
             name, index = f"{name} or {other}", tuple(Select(access.mask, i, sympy.Integer(-1)) for i in index)
-        self.values[s.result.number] = sympy.Function(name, integer=True)(*index)
+        self.values.load(s.result, sympy.Function(name, integer=True)(*index), access.buffer.values)
 
     def _voted(self, s: MlirOperation) -> None:
         """A vote of a warp is a function of its condition in the lanes, if all warps of the agent have the same."""

@@ -64,7 +64,7 @@ def _comes_after(
     waits = site.counts.get((WAIT, ring, None))
     if use is None or waits is None or not fills.whole(access.buffer):
         return False
-    shift, stages = order.shift[k, ring], order.buffers[access.buffer].stages
+    shift, stages = order.shift.get((k, ring), 0), order.buffers[access.buffer].stages
     if order.low(waits + shift - 1 - use) < 0:
         use = sympy.expand(use - stages)  # the same stage, one turn before
     if order.low(waits + shift - 1 - use) < 0:

@@ -15,6 +15,11 @@ TILE, WARPS = 64, 3
 MOST = 4
 
 
+@lego.function(inline=False)
+def element(n, k):
+    return lego.index(n[k], range=(0, MOST + 1))
+
+
 def rounds_of(by, n, plan):
     """How many rounds each thread does: `by` names the way in which the block computes it."""
     thread = lego.thread_id[0]
@@ -30,6 +35,8 @@ def rounds_of(by, n, plan):
         with lego.when(thread < 64):
             count.set(n[0])
         return lego.index(count.get(), range=(0, MOST + 1))
+    if by == "none":
+        return lego.index(n[0]) % 2 // 2
     if by == "sum":
         return lego.index(lego.minimum(n[0] + n[1], MOST), range=(0, MOST + 1))
     if by == "warp of the thread":
@@ -101,3 +108,9 @@ def test_a_tile_that_threads_may_still_change_is_not_followed(by):
 def test_an_element_of_a_tensor_that_the_kernel_writes_is_not_followed():
     (reason,) = ring_proof(kernel_by("element", writes=True).trace()).reasons
     assert "the number of rounds may differ between threads" in reason
+
+
+def test_rounds_that_are_none_for_all_numbers_are_proved():
+    proof = ring_proof(kernel_by("none").trace())
+    assert (proof.reasons, proof.unfilled) == ((), {})
+    assert report("none").clean
