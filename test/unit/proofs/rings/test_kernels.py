@@ -110,11 +110,11 @@ def test_rings_of_gradients_in_one_pass_are_proved(build, form):
 
 
 def closed_without(word):
-    def close(memory, q, t, end):
+    def close(memory, q, t, head, end):
         if word != "wait":
             memory.empty[t - (0 if word == "parity" else memory.tile.stages)].wait()
         tile = memory.visited(memory.q, t, 0, memory.tile.queries)
-        lego.copy_async(q, tile, at=(0, end, 0), barrier=memory.full[t])
+        lego.copy_async(q, tile, at=(*head, end, 0), barrier=memory.full[t])
         if word != "arrival":
             memory.full[t].arrive()
 

@@ -21,7 +21,7 @@ COMPOSITIONS = (
     "persistent(blocks=3), warpgroups, pipeline(stages=3), lockstep(every=2), roles",
     "persistent(blocks=2), warpgroups, pipeline(stages=3), clusters(blocks=2), lockstep(every=2), roles",
 )
-STORED_BY_THREADS = ("doubled", "computed", "gathered")
+STORED_BY_THREADS = ("doubled", "computed", "gathered", "gathered_copies")
 IN_A_PUSH = ("gathered",)
 FAULTS_IN_A_PUSH = (
     "a stage released with its product in flight",
