@@ -2,14 +2,17 @@
 
 from types import SimpleNamespace
 
-from lego_mlir.kernels import fused_attention
+from lego_mlir import bf16, f8e4m3fn
+from lego_mlir.kernels import attention_tiles, fused_attention
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile, HeadSizes
-from lego_mlir.kernels.attention_tiles import KeyRings, QueryTiles
+from lego_mlir.kernels.attention_tiles import CopiedValues, KeyRings, QueryTiles
 
 TILE = AttentionTile(groups=1, keys=64, stages=2)
+NARROW = AttentionForm(64, f8e4m3fn, result=bf16, causal=True)
 KERNELS = {
     "window": lambda: fused_attention.build(AttentionForm(causal=True, window=192), TILE, HeadSizes(1, 1, 512, 512)),
     "persistent": lambda: fused_attention.build(AttentionForm(causal=True), TILE, HeadSizes(1, 4, 256, 256), blocks=4),
+    "narrow": lambda: fused_attention.build(NARROW, TILE, HeadSizes(1, 4, 256, 256), blocks=4),
 }
 
 
@@ -76,6 +79,43 @@ class QueriesKept(QueryTiles):
         pass
 
 
+class CopiesReleasedEarly(CopiedValues):
+    """A tile of copied values is released when it is there, before it is transposed."""
+
+    def transpose(self, target, t):
+        rings = self.full, self.empty
+        self.full[t].wait()
+        self.empty[t].arrive()
+        self.full, self.empty = Without(self.full, "wait"), Without(self.empty, "arrive")
+        super().transpose(target, t)
+        self.full, self.empty = rings
+
+
+class CopiesKept(CopiedValues):
+    """A tile of copied values is not released."""
+
+    def __init__(self, form, tile):
+        super().__init__(form, tile)
+        self.empty = Without(self.empty, "arrive")
+
+
+class CopiesUnawaited(CopiedValues):
+    """A tile is transposed before it is there."""
+
+    def transpose(self, target, t):
+        full, self.full = self.full, Without(self.full, "wait")
+        super().transpose(target, t)
+        self.full = full
+
+
+class CopiesWithoutWait(CopiedValues):
+    """A tile is copied before its place is empty."""
+
+    def __init__(self, form, tile):
+        super().__init__(form, tile)
+        self.empty = Without(self.empty, "wait")
+
+
 RINGS = {
     "released early": ReleasedEarly,
     "no arrival": NoArrival,
@@ -83,10 +123,17 @@ RINGS = {
     "reused before its wait": NoWait,
 }
 QUERIES = {"queries released early": QueriesReleasedEarly, "queries kept": QueriesKept}
+COPIES = {
+    "copies released early": CopiesReleasedEarly,
+    "copies kept": CopiesKept,
+    "copies not awaited": CopiesUnawaited,
+    "copies reused before their wait": CopiesWithoutWait,
+}
+FAULTS = {**RINGS, **QUERIES, **COPIES}
 
 
 def faulty(form, fault, monkeypatch):
     """A kernel with a fault."""
-    name, tiles = ("KeyRings", RINGS[fault]) if fault in RINGS else ("QueryTiles", QUERIES[fault])
-    monkeypatch.setattr(fused_attention, name, tiles)
+    name = "KeyRings" if fault in RINGS else "QueryTiles" if fault in QUERIES else "CopiedValues"
+    monkeypatch.setattr(attention_tiles if fault in COPIES else fused_attention, name, FAULTS[fault])
     return KERNELS[form]()

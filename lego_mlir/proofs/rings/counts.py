@@ -23,7 +23,7 @@ import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Select, Size
+from lego_mlir.expr.nodes import Eq, FloorDiv, Larger, Le, Lt, Ne, Select, Size
 from lego_mlir.expr.ranges import Range
 from lego_mlir.proofs.rings.agents import (
     ARRIVE,
@@ -351,7 +351,11 @@ class ProgramWalk:
         before = {s: symbol_named(f"{BEFORE}{depth} {s}") for s in carried}
         counted = {c: symbol_named(f"{BEFORE}{depth} {c}") for c in counts}
         recording, self._recording = self._recording, False
+        around = self._facts
+        if not sized:
+            self._facts = (*around, Lt(number, rounds))
         values, sums = self._parts(loop.body, {**inside, **before}, dict(counted), depth + 1)
+        self._facts = around
         self._recording = recording
         change.recurrences(before, known, values)
         added = {
@@ -470,5 +474,11 @@ def _with_what_follows(
 
 
 def _at(expr: Expr, known: Mapping[Symbol, Expr]) -> Expr:
-    """An expression with the values of its symbols."""
-    return sympy.expand(expr.xreplace(known)) if isinstance(expr, sympy.Expr) else expr.xreplace(known)
+    """An expression with the values of its symbols, expanded; a condition with its sides expanded, as bounds are."""
+    if isinstance(expr, sympy.Expr):
+        return sympy.expand(expr.xreplace(known))
+    if isinstance(expr, Lt | Le | Eq | Ne):
+        return expr.func(*(_at(side, known) for side in expr.args))
+    if isinstance(expr, sympy.And | sympy.Or | sympy.Not):
+        return expr.func(*(_at(part, known) for part in expr.args))
+    return expr.xreplace(known)

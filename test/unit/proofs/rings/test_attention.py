@@ -6,7 +6,8 @@ import attention_faults
 import pytest
 from ring_kernels import verdict
 
-from lego_mlir.expr.verdict import Proved, Refuted
+from lego_mlir import bf16, f8e4m3fn
+from lego_mlir.expr.verdict import Proved, Refuted, Unknown
 from lego_mlir.kernels import fused_attention
 from lego_mlir.kernels.attention_forms import AttentionForm, AttentionTile
 from lego_mlir.proofs.rings.claims import ring_proof
@@ -23,7 +24,10 @@ PLANTED = {
     ("persistent", "reused before its wait"): r"the copy of use 2 is issued while that of use 0 goes on \(round .*\)",
     ("persistent", "queries released early"): r"the write of shared0 while the copy of use \d+ goes on \(round .*\)",
     ("persistent", "queries kept"): r"deadlock: .* \(round k\d+ = 2\); .* \(round k\d+ = 2\)",
+    ("narrow", "copies kept"): r"deadlock: .* waits for use 4 \(round .*\); .* waits for use 1 \(round .*\)",
+    ("narrow", "copies not awaited"): r"the read of copied while the copy of use 0 goes on \(round .*\)",
 }
+LEFT_OPEN = ("copies released early", "copies reused before their wait")
 FEW = 4
 
 
@@ -41,9 +45,15 @@ def test_planted_faults_are_refuted_with_the_round(form, fault, monkeypatch):
     assert re.search(PLANTED[form, fault], found.explanation)
 
 
+@pytest.mark.parametrize("fault", LEFT_OPEN)
+def test_planted_faults_between_warps_of_a_role_are_never_proved(fault, monkeypatch):
+    found = verdict(attention_faults.faulty("narrow", fault, monkeypatch))
+    assert isinstance(found, Unknown)
+    assert re.search(r"the read of copied for use u while .* may write use u \+ 2", found.reason)
+
+
 def test_every_fault_is_planted():
-    faults = {**attention_faults.RINGS, **attention_faults.QUERIES}
-    assert {fault for _, fault in PLANTED} == set(faults)
+    assert {fault for _, fault in PLANTED} | set(LEFT_OPEN) == set(attention_faults.FAULTS)
 
 
 def long(name, *given):
@@ -73,4 +83,24 @@ def test_rings_of_persistent_attention_are_proved_for_all_sizes_and_their_stages
     proof = ring_proof(fused_attention.build(form, tile, blocks=132).trace())
     assert proof.reasons == ()
     assert proof.guarded == {"shared0", "shared1", "shared2"}
+    assert proof.unfilled == {}
+
+
+@pytest.mark.parametrize(
+    ("features", "causal", "blocks"),
+    [
+        (64, True, None),
+        long("one part, 64", 64, False, None),
+        long("one part, 128 causal", 128, True, None),
+        long("64", 64, False, 132),
+        long("64 causal", 64, True, 132),
+        long("128", 128, False, 132),
+        long("128 causal", 128, True, 132),
+    ],
+)
+def test_rings_of_attention_of_8_bits_and_of_its_copied_values_are_proved_for_all_sizes(features, causal, blocks):
+    form = AttentionForm(features, f8e4m3fn, result=bf16, causal=causal)
+    proof = ring_proof(fused_attention.build(form, None, blocks=blocks).trace())
+    assert proof.reasons == ()
+    assert proof.guarded == {"shared0", "copied", "shared2"}
     assert proof.unfilled == {}
