@@ -17,6 +17,10 @@ import sys
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 from types import CodeType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import SourceLoader
 
 Homes = Mapping[str, tuple[str, str]]
 """The module of each name, and its name there."""
@@ -24,10 +28,10 @@ Homes = Mapping[str, tuple[str, str]]
 
 def listed(package: str) -> Homes:
     """The names that a package imports for type checkers, by one `from module import name as name` a line."""
-    module, homes = sys.modules[package], dict[str, tuple[str, str]]()
-    file, loader = module.__file__ or "", module.__loader__
+    found, homes = sys.modules[package], dict[str, tuple[str, str]]()
+    file, loader = found.__file__ or "", cast("SourceLoader", found.__loader__)
     if not file.endswith(".py"):  # of a package that is installed as compiled code
-        return _compiled(loader.get_code(package))  # type: ignore[union-attr]
+        return _compiled(cast("CodeType", loader.get_code(package)))
     block = loader.get_data(file).decode().partition("\nif TYPE_CHECKING:\n")[2].splitlines()
     for line in takewhile(lambda line: not line[:1].strip(), block):
         match line.split():
