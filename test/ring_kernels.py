@@ -3,7 +3,8 @@
 A drawn kernel has a role that copies tiles into stages and one or two that read them, or one role that does both, in a
 loop whose rounds are a size, a number, or read from memory; perhaps in another loop, with the number of the use kept as
 a number or as a stage and a parity, with the first or the last round different, under a branch on data, in clusters of
-two blocks, with a trip count that lanes pass on by a shuffle. Up to two faults are planted. `kernel_of` calls the words
+two blocks, with a trip count that lanes pass on by a shuffle; or those that read take the uses in turns. Up to two
+faults are planted. `kernel_of` calls the words
 of the language; `programs_of` follows the same description in plain Python, with sizes and memory as numbers.
 """
 
@@ -36,6 +37,12 @@ class Drawn:
     blocks: int = 1  # of a cluster
     mask: tuple = (1, 1)  # how many blocks copy for each other, and how far apart their ranks are
     part: tuple = (1, 1)  # the same, for the numbers of the parts that they copy; the mask's if right
+    turns: int = 1  # roles that take the rounds in turns, all but the first
+    whole: int = 1  # of which number the rounds are a multiple
+
+    def rounds(self, number, trip):
+        """Where the rounds of a role begin and end, and the step."""
+        return (number - 1, trip, self.turns) if number and self.turns > 1 else (0, trip, 1)
 
     def group(self, block):
         """The blocks to which a block copies its part, and the number of its part."""
@@ -100,6 +107,20 @@ def drawn(choose):
     return found if not cluster else replace(found, blocks=2, mask=(2, 1), part=(2, 1))
 
 
+def drawn_in_turns(choose):
+    """A description in which two or three roles read, each with stages of its own, which one role fills."""
+    turns = choose.choice((2, 2, 3))
+    stages = turns * choose.choice((1, 1, 2))
+    copying = [("wait", "empty", -stages), ("copy", "full", 0), ("arrive", "full", 0)]
+    reading = [("wait", "full", 0), ("read", None, 0), ("arrive", "empty", 0)]
+    bodies, warps = [copying, *(list(reading) for _ in range(turns))], [1] * (turns + 1)
+    spoil(choose, bodies, stages)
+    more = [choose.choice((0,) * 24 + (1, -1)) for _ in bodies]
+    trips, whole = choose.choice(("size", "number", "memory", "claimed")), choose.choice((1, turns))
+    return Drawn(stages, bodies, warps, trips, choose.random() < 0.4, False, False, more, {"full": 1, "empty": 1},
+                 turns=turns, whole=whole)  # fmt: skip
+
+
 def drawn_in_two_dimensions(choose):
     """A description with clusters of 2 x 2 blocks, of which those of a row, or of a column, copy for each other."""
     found = drawn(choose)
@@ -158,12 +179,15 @@ def _role(d, number, body, tensors, tile, rings, size):
                 trip = 3
             case "memory":
                 trip = lego.index(steps[at], range=(0, MOST))
+            case "claimed":
+                trip = lego.index(steps[at] - order[at], range=(0, MOST))
             case "indirect":
                 trip = lego.index(steps[lego.index(order[at], range=(0, 4))], range=(0, MOST))
             case _:
                 trip = lego.index(
                     lego.shuffle(steps[lego.lane_id % 4], at if isinstance(at, int) else 1), range=(0, MOST)
                 )
+        trip = trip * d.whole if d.whole > 1 else trip
         trip = trip + d.more[number] if d.more[number] else trip
 
         def use_now():
@@ -209,9 +233,10 @@ def _role(d, number, body, tensors, tile, rings, size):
                     return lego.when(k < trip - 1)
             return lego.when(flags[0] > 0)
 
-        with_rounds = trip
-        for k in lego.range(with_rounds):
-            emit(body, k, use_now())
+        for k in lego.range(*d.rounds(number, trip)):
+            emit(body, k, use_now() + k if d.turns > 1 else use_now())
+            if d.turns > 1:
+                continue
             if d.registers:
                 wraps = slot.get() == d.stages - 1
                 old = slot.get()
@@ -219,6 +244,8 @@ def _role(d, number, body, tensors, tile, rings, size):
                 slot.set(lego.where(wraps, 0, old + 1))
             else:
                 counter.set(counter.get() + 1)
+        if d.turns > 1:
+            counter.set(counter.get() + lego.i32(trip))
         for word in body:
             if word[0] == "after":
                 with lego.when(lego.index(trip) > 0) if not isinstance(trip, int) else lego.when(lego.thread_id.x >= 0):
@@ -278,10 +305,11 @@ def _events(d, number, block, n, memory):
 
     for part in range(PARTS) if d.nested else (1,):
         at = (part + d.other_index) % 4 if number == 0 else part
-        trip = _rounds(d, at, n, memory) + d.more[number]
-        for k in range(trip):
-            add(d.bodies[number], k, trip, used)
-            used += 1
+        trip = _rounds(d, at, n, memory) * d.whole + d.more[number]
+        for k in range(*d.rounds(number, trip)):
+            add(d.bodies[number], k, trip, used + k if d.turns > 1 else used)
+            used += d.turns == 1
+        used += trip if d.turns > 1 else 0
         for word in d.bodies[number]:
             if word[0] == "after" and trip > 0:
                 add(word[1], 0, trip, used)
@@ -297,6 +325,8 @@ def _rounds(d, at, n, memory):
             return 3
         case "memory":
             return steps[at]
+        case "claimed":
+            return steps[at] - memory["order"][at]
         case "indirect":
             return steps[memory["order"][at]]
     return steps[1 if d.nested else at]

@@ -440,8 +440,9 @@ class _LoopChange:
             self.begin[key] = sympy.expand(first + self.number * increment)
             self.end[key] = sympy.expand(first + self.rounds * increment)
         else:
-            self.begin[key] = first + value_at_round("sum", self.number, increment, lo, step)
-            self.end[key] = first + value_named("all", increment, lo, hi, step, bound=self.number)
+            factor, part = increment.as_content_primitive()  # so that twice a sum is the sum of twice as much
+            self.begin[key] = first + factor * value_at_round("sum", self.number, part, lo, step)
+            self.end[key] = first + factor * value_named("all", part, lo, hi, step, bound=self.number)
         return True
 
 

@@ -15,9 +15,10 @@ from typing import Any, Final
 import sympy
 
 from lego_mlir.aliases import Cond, Expr, Symbol
+from lego_mlir.expr.facts import Bounds
 from lego_mlir.expr.index import as_expr
 from lego_mlir.expr.intervals import bounds
-from lego_mlir.expr.nodes import OF_OPERATORS
+from lego_mlir.expr.nodes import OF_OPERATORS, Larger
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.related import involved
 from lego_mlir.proofs.rings.ring_statements import as_integer, is_integer, is_whole
@@ -90,10 +91,16 @@ class DataIntegers(dict[int, Expr]):
         if value.number in self and self._is_data(self[value.number]):
             self._of_data.add(register)
 
-    def index(self, symbol: Symbol, operand: Value) -> None:
-        """Take notice of data as an index."""
-        if operand.number in self and self._is_data(self[operand.number]):
-            self._indices.add(symbol)
+    def index(self, symbol: Symbol, operand: Value) -> Expr:
+        """A known number as an index, which is data if the number is: not less than the program claims of that."""
+        value, claimed = as_integer(self[operand.number]), self.ranges[symbol].lo
+        if not self._is_data(self[operand.number]):
+            return value
+        self._indices.add(symbol)
+        least = self._bounds(value).lo
+        if claimed is None or not (claimed := as_expr(claimed)).is_Integer:
+            return value
+        return value if least is not None and least >= claimed else Larger(value, claimed)
 
     def _is_data(self, value: Expr | Cond) -> bool:
         return bool(self._data_in(value)) and not self._counters_in(value)
@@ -122,6 +129,11 @@ class DataIntegers(dict[int, Expr]):
         counted = sum(s * terms[s] for s in counters if abs(terms[s]) == 1)
         rest = sympy.expand(value - counted)
         value = value if self._counters_in(rest) else rest
+        found, (least, greatest) = self._bounds(value), dtype.span
+        return found.lo is not None and found.hi is not None and least <= found.lo and found.hi <= greatest
+
+    def _bounds(self, value: Expr) -> Bounds:
+        """The least and greatest value, by the ranges of the kernel's symbols and of the data."""
         spans: dict[Any, Range] = {}
         for data in self._data_in(value):
             span = self._spans.get(data)
@@ -129,8 +141,7 @@ class DataIntegers(dict[int, Expr]):
                 spans[without_functions(data)] = span
         value = without_functions(value)
         known = {s: self.ranges[s] for s in involved(value, self.ranges) if s in self.ranges}
-        found, (least, greatest) = bounds(value, {**known, **spans}), dtype.span
-        return found.lo is not None and found.hi is not None and least <= found.lo and found.hi <= greatest
+        return bounds(value, {**known, **spans})
 
 
 def _range_of(dtype: DType) -> Range:

@@ -313,8 +313,8 @@ class _AgentReader:
                 case Load():
                     self._loaded(s)
                 case ToIndex(symbol, operand):
-                    self.values.index(symbol, operand)
-                    value = self._at(as_integer(self.values[operand.number])) if operand.number in self.values else None
+                    known = operand.number in self.values
+                    value = self._at(self.values.index(symbol, operand)) if known else None
                     if value is None or self.thread in value.free_symbols:
                         yield Unfollowed("data as an index", frozenset({symbol}))
                     elif self.kernel.blocks == 1 and self.kernel.is_same(value):
@@ -476,8 +476,7 @@ class _AgentReader:
                 else:
                     yield Unfollowed("a register", frozenset({symbol_of(register)}))
             case ToIndex(symbol, operand) if operand.number in self.values:
-                self.values.index(symbol, operand)
-                yield Let(symbol, self._at(as_integer(self.values[operand.number])))
+                yield Let(symbol, self._at(self.values.index(symbol, operand)))
             case ToIndex(symbol, _):
                 yield Unfollowed("data as an index", frozenset({symbol}))
             case _:

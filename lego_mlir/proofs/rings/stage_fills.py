@@ -86,7 +86,8 @@ class _Fills:
             for site in walk.sites:
                 if isinstance(site.event, StageAccess):
                     events.setdefault(id(site.part), []).append(site.event)
-        self.arrivals = [list(_arrivals(agent.program)) for agent in order.agents]
+        reached = {id(site.part) for walk in order.walks for site in walk.sites}
+        self.arrivals = [[a for a in _arrivals(agent.program) if id(a.word) in reached] for agent in order.agents]
         self._whole: dict[str, bool] = {}
 
     def whole(self, buffer: str) -> bool:
