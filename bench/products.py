@@ -548,6 +548,12 @@ SUITES: dict[str, Suite] = {
 GROUPS = {"squares": cases.SQUARES, "others": cases.OTHERS, "random": cases.RANDOM, "models": cases.MODELS}
 
 
+def timed(name: str, folder: Any, product: Product) -> Any:
+    """The contenders of a product of a suite."""
+    suite, entries = SUITES[name], product_runs.entries_of(folder, product)
+    return product_runs.contenders(product, folder, entries, suite.baselines, suite.rotated)
+
+
 def benchmark(name: str) -> runner.Benchmark:
     """The steps of a suite."""
     suite = SUITES[name]
@@ -557,13 +563,9 @@ def benchmark(name: str) -> runner.Benchmark:
             helpers(folder)
         product_runs.render(suite, folder, chosen)
 
-    def timed(folder: Any, product: Product) -> Any:
-        entries = product_runs.entries_of(folder, product)
-        return product_runs.contenders(product, folder, entries, suite.baselines, suite.rotated)
-
     groups = {key: [(p,) for p in suite.products if p.size in sizes] for key, sizes in GROUPS.items()}
     return runner.Benchmark(
-        name, [(p,) for p in suite.products], timed, product_tables.TABLES.get(name), render,
+        name, [(p,) for p in suite.products], partial(timed, name), product_tables.TABLES.get(name), render,
         {"hopper": hopper_static, "matmul": sync_static}.get(name), PLAIN_TARGET if name == "matmul" else TARGET,
         suite.protocol, groups if name == "hopper" else {},
         draw=lambda generator: (Product((8 * generator.randint(64, 1024),) * 3),), together=True,
