@@ -14,7 +14,7 @@ matmul            by mma.sync at the papers' sizes, the best of the model's rank
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
 product_rows      rows from 1 to 300 around the edges of tiles, by four weights, and drawn sizes: what `matmul` runs
 product_parts     rows from 72 to 300 by five weights: what `matmul` runs, and K in parts
-product_groups    tiles of 192 rows by three groups of warps, which are no candidates yet, next to the choice
+product_groups    tiles of 192 rows by three groups of warps, next to the choice
 product_kinds     few rows of 16 and 8 bits: the leaders of every kind, among them those that the choice leaves out
 product_sizes     drawn sizes, and the leading tiles of the time model at each, as kernels of all sizes
 

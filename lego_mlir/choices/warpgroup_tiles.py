@@ -61,6 +61,12 @@ class TileRows:
 
 
 WHOLE: Final = TileRows(((256, range(192, 56, -8)), (64, range(256, 56, -8)), (128, range(256, 56, -8))))
+GROUPS_ROWS: Final = 192
+THREE_GROUPS: Final = TileRows(((GROUPS_ROWS, range(200, 56, -8)),))
+"""Of three groups of warps, whose threads have registers for 200 columns; where the largest tiles have several rounds.
+
+In one round they were slower than others (an H200, 2026-12-01).
+"""
 NARROW: Final = TileRows(((64, range(56, 8, -8)),))
 """Considered where tiles of 64 x 64 do not fill a device: more blocks copy the other operand."""
 TRANSPOSED: Final = TileRows(
@@ -69,6 +75,7 @@ TRANSPOSED: Final = TileRows(
     )
 )  # fmt: skip
 """Of transposed products, by their columns, which are the rows of the unit, and rows of C."""
+TRANSPOSED_GROUPS: Final = TileRows(((GROUPS_ROWS, range(GROUPS_ROWS, 48, -16)),))
 PARTED: Final = TileRows(((64, range(24, 177, 8)), (128, range(24, 177, 8))), ALONE, (2, 4))
 """Parts of K within a cluster: 8 were slower."""
 PARTED_ROWS: Final = TileRows(((64, range(80, 177, 16)),), ALONE, (2,))
@@ -145,6 +152,12 @@ class Wanted:
     def few(self) -> bool:
         """Whether tiles of 64 x 64 leave multiprocessors idle."""
         return -(-self.m // STEP) * -(-self.n // STEP) < self.device.sms
+
+    @property
+    def has_rounds(self) -> bool:
+        """Whether the largest tiles of a plain product fill a device more than once."""
+        rows, columns = LARGEST[0]
+        return self.plain and -(-self.m // rows) * -(-self.n // columns) > self.device.sms
 
     @property
     def whole_lines(self) -> bool:
@@ -231,7 +244,8 @@ def gain_of(tile: ProductTile, wanted: Wanted) -> float:
     if not (tile.transposed or uneven) or tile.cluster not in PAIRS or wanted.is_few_rows:
         return 1.0
     rules = wanted.device.choice
-    return rules.shallow_gain if tile.stages < ENOUGH_STAGES else rules.newer_gain
+    twice_new = tile.transposed and tile.n == GROUPS_ROWS
+    return (rules.shallow_gain if tile.stages < ENOUGH_STAGES else rules.newer_gain) * rules.newer_gain**twice_new
 
 
 def parted_scale(tile: ProductTile, wanted: Wanted) -> float:
@@ -307,6 +321,8 @@ def candidates(wanted: Wanted) -> list[ProductTile]:
         kinds.append(NARROW)
     elif ample and w.m * w.n >= rules.large * w.device.sms and w.whole_lines:
         return [tile_of(w, LARGEST[0], LARGEST[1])]
+    if w.has_rounds:
+        kinds.append(THREE_GROUPS)
     each = (one for kind in kinds for one in kind.each() if not (kind is NARROW and narrow and one[1] < LEAST_BYTES))
     made = [
         tile_of(w, (rows, columns), cluster)
@@ -348,7 +364,7 @@ def _is_possible(wanted: Wanted, sides: tuple[int, int], cluster: tuple[int, int
     slow = wanted.operands > 0 if several else past
     return (
         width % wanted.unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
-        and (height <= PLAIN_ROWS or width <= (0 if wanted.exact or narrow else tall))
+        and (height <= PLAIN_ROWS or height == GROUPS_ROWS or width <= (0 if wanted.exact or narrow else tall))
         and (width <= MOST_PROMOTED or not wanted.exact)
         and not (narrow and cluster != (1, 1) and slow and not wanted.shares_lines)
     )
@@ -363,7 +379,9 @@ def transposed_tiles(wanted: Wanted) -> list[ProductTile]:
     w = wanted
     if w.layouts != "NN" and (w.m == w.n or w.layouts == "TT"):
         return []
-    made = (tile_of(w, (rows, columns), c, transposed=True) for columns, rows, c, _ in TRANSPOSED.each())
+    kinds = (TRANSPOSED, TRANSPOSED_GROUPS)[: 1 + w.has_rounds]
+    each = (one for kind in kinds for one in kind.each())
+    made = (tile_of(w, (rows, columns), c, transposed=True) for columns, rows, c, _ in each)
     return [tile for tile in made if fits(tile, w)]
 
 
