@@ -384,7 +384,7 @@ def fastest(form: AttentionForm, sizes: HeadSizes, multiprocessors: int) -> tupl
     if form.pairs is not None:
         several = not form.rules.listed
     elif form.narrow:
-        several = not form.causal
+        several = not form.causal or keys <= FITTED["narrow_keys"][str(form.features)]
     elif form.window is not None:
         several = keys <= FITTED["window_keys"]
     elif form.features == HEADS[0]:
@@ -412,7 +412,7 @@ def in_parts(form: AttentionForm, tile: AttentionTile, keys: int) -> AttentionTi
     >>> [(tile.skips, tile.sections) for tile in (in_parts(form, default_tile(form), n) for n in (2048, 8192))]
     [(True, 0), (False, 8)]
     """
-    if not form.causal or form.window is not None or form.pairs is not None:
+    if not form.causal or form.narrow or form.window is not None or form.pairs is not None:
         return tile
     order = ORDERS.get(form.features, IN_ORDER)
     by_length = order.longer == "lengths" and keys > order.several
@@ -451,7 +451,8 @@ def tiles(form: AttentionForm, multiprocessors: int) -> Iterator[tuple[Attention
     >>> len(list(tiles(AttentionForm(64, causal=True), 132)))
     4
     """
-    ends = {FITTED["window_keys"], FITTED["large_keys"], *(order.several for order in ORDERS.values())}
+    orders = (*FITTED["narrow_keys"].values(), *(order.several for order in ORDERS.values()))
+    ends = {FITTED["window_keys"], FITTED["large_keys"], *orders}
     lengths = (*range(1, 2048, ROWS), *ends, *(end + 1 for end in ends))
     heads = (1, 2 * multiprocessors)
     yield from dict.fromkeys(fastest(form, HeadSizes(1, h, n, n), multiprocessors) for h in heads for n in lengths)
