@@ -438,7 +438,7 @@ def permutation(g: Given) -> dict[str, Callable[[], Any]]:
 
 
 def _built(module: str, **others: str) -> Callable[[int], dict[str, Any]]:
-    """Kernels of an example's families in bf16, with parameters written as text: `norm[T, N, False, T]`."""
+    """Kernels of an example's families in bf16, with parameters written as text: `norm[T, N, False, False, T]`."""
 
     def build(columns: int) -> dict[str, Any]:
         from lego_mlir import bf16, f8e4m3fn, f32
@@ -454,7 +454,7 @@ PASSES: Final = ("count", "add_up", "place")
 
 def _norm(centred: bool, result: str, *kept: str) -> Callable[[int], dict[str, Any]]:
     left = ", ".join(repr(name) for name in OPTIONAL if name not in kept)
-    return _built("norms", norm=f"norm[T, N, {centred}, {result}].without({left})")
+    return _built("norms", norm=f"norm[T, N, {centred}, {'residual' in kept}, {result}].without({left})")
 
 
 def _gradients(centred: bool) -> Callable[[int], dict[str, Any]]:

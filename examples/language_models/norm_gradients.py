@@ -18,7 +18,7 @@ from lego_mlir import Row, bf16, f32
 M = lego.size("M", max=2**31 - 1)
 G, C = lego.size("G", min=1, max=2**16), lego.size("C")  # clusters, and columns
 OF_ROWS = lego.Tensor(f32, Row(M))
-FUSED = 8192
+FUSED, BLOCK = 16_384, 8192  # elements of a row; of a block, for whose sums its threads have registers
 TILE, TOGETHER = 256, 8  # columns and rows that a block of `weight_gradient` and `column_sums` takes at once
 
 
@@ -36,7 +36,7 @@ def fused_gradient(T, N):
 
     `onward` is the gradient of the sums, which goes on to x beside that through the norm.
     """
-    row = parts_of(N, each=16)
+    row = parts_of(N, each=16, block=BLOCK)
     tile, rows, parts = (row.part,), lego.Tensor(T, Row(M, N)), lego.Tensor(f32, Row(G, N))
 
     @row.kernel(G, registers=128)
@@ -162,9 +162,10 @@ def gradients_of_weights(gradient, x, inverse, mean, rows_of, groups):
 
 
 def groups_for(rows, columns, multiprocessors=132):
-    """G, the number of groups of rows: one for each block that fits the multiprocessors, by default of an H200."""
+    """G, the number of groups of rows: as many as fit the multiprocessors at once, by default of an H200."""
     if columns <= FUSED:
-        return min(max(1, rows), 512 // parts_of(columns, each=16).threads * multiprocessors)
+        row = parts_of(columns, each=16, block=BLOCK)
+        return min(max(1, rows), 512 // row.threads * multiprocessors // row.blocks)
     return min(max(1, rows // TOGETHER), max(1, 8 * multiprocessors * TILE // columns))
 
 

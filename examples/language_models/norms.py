@@ -8,7 +8,7 @@ lego-mlir run examples/language_models/norms.py --size M=3
 """
 
 import numpy as np
-from row_parts import parts_of
+from row_parts import LONGEST, STAGED, parts_of
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f8e4m3fn, f32
@@ -19,9 +19,14 @@ LARGEST, EPSILON = 448.0, 1e-6  # of f8e4m3fn; added to a mean square
 
 
 @lego.generic
-def norm(T, N, centred, R):
-    """A layer norm if `centred`, an RMS norm otherwise, of rows of N elements of T, with a result of R."""
-    row = parts_of(N, size=T.bytes, longest=16_384)
+def norm(T, N, centred, added, R):
+    """A layer norm if `centred`, an RMS norm otherwise, of rows of N elements of T, with a result of R.
+
+    A `residual` may be `added`. Long rows have smaller parts where there is more to do or to hold: more blocks fit.
+    """
+    more = centred or added or R is f8e4m3fn
+    staged = STAGED // 2 if more and N > LONGEST else STAGED
+    row = parts_of(N, size=T.bytes, longest=16_384, staged=staged, more=T.bytes * added)
     tile, rows, vector = (row.part,), lego.Tensor(T, Row(M, N)), lego.Tensor(T, Row(N))
 
     @row.kernel(M, registers=64 if centred else 0)
@@ -94,6 +99,6 @@ def moments_of_both(a, b):
     return lego.vector(count, a[1] + apart * share, a[2] + b[2] + apart * apart * a[0] * share, 0.0)
 
 
-rms_norm = norm[bf16, 4096, False, bf16].without("residual", "bias", "sums", "mean", "scales")
-added_rms_norm_f8 = norm[bf16, 5000, False, f8e4m3fn].without("bias", "mean")
-layer_norm = norm[bf16, 33_000, True, bf16].without("residual", "sums", "scales")
+rms_norm = norm[bf16, 4096, False, False, bf16].without("residual", "bias", "sums", "mean", "scales")
+added_rms_norm_f8 = norm[bf16, 5000, False, True, f8e4m3fn].without("bias", "mean")
+layer_norm = norm[bf16, 33_000, True, False, bf16].without("residual", "sums", "scales")

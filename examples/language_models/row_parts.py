@@ -19,7 +19,7 @@ from lego_mlir import Row, f32
 WIDTH = 8  # elements of a load of 16 bytes
 BLOCKS, THREADS = 8, 1024  # of a cluster, and of a block, at most
 LONGEST = 32 * THREADS  # elements of a block
-STAGED, ROOM = 64 * 1024, 110 * 1024  # bytes in the shared memory of a block; at most, so that a multiprocessor has two
+STAGED, ROOM = 64 * 1024, 110 * 1024  # bytes in the shared memory of a block; at most, where two fit a multiprocessor
 LEAST = -(2 - 2.0**-23) * 2.0**127  # f32's; in place of the maximum of a block whose numbers are all -inf
 
 
@@ -95,18 +95,22 @@ def _of_both(a, b):
     return lego.vector(most, a[1] * lego.exp(a[0] - most) + b[1] * lego.exp(b[0] - most), a[2] + b[2], 0.0)
 
 
-def parts_of(columns, each=32, even=False, size=0, longest=8192):
+def parts_of(columns, each=32, even=False, size=0, longest=8192, block=LONGEST, staged=STAGED, more=0):
     """The division of a row among threads, which hold up to `each` elements in registers where that is possible.
 
-    Shared memory may hold rows of more than `longest` elements, whose arrays have `size` bytes an element in all. An
-    `even` part is a power of two, as tiles are that are reshaped. Raises ValueError for a row that is longer than eight
-    blocks hold.
+    Rows of more than `block` elements have clusters. Shared memory may hold rows of more than `longest` elements, whose
+    arrays have `size` bytes an element in all, `staged` bytes a block; with `more` bytes of further arrays, a
+    multiprocessor may have a single block of twice the threads. An `even` part is a power of two, as tiles are that are
+    reshaped. Raises ValueError for a row that is longer than eight blocks hold.
     """
     if size and columns > longest:
-        row = _divided(columns, min(BLOCKS, -(-columns * size // STAGED)), 64, even)
+        blocks = min(BLOCKS, -(-columns * size // staged))
+        row = _divided(columns, blocks, 64, even)
+        if row.part * (size + more) > ROOM:
+            row = _divided(columns, blocks, 32, even)
         if row.part * size <= ROOM:
             return replace(row, staged=True)
-    return _divided(columns, 1 if columns <= LONGEST else min(BLOCKS, -(-columns // (THREADS // 2 * each))), each, even)
+    return _divided(columns, 1 if columns <= block else min(BLOCKS, -(-columns // (THREADS // 2 * each))), each, even)
 
 
 def _divided(columns, blocks, each, even):

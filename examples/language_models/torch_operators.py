@@ -85,7 +85,9 @@ def _norm(T, N, centred, added):
             parts = parts if isinstance(parts, tuple) else (parts,)
         return of_x, *((of_x,) * added), *map(column_sums, parts)
 
-    return lego.torch.op(norms.norm[T, N, centred, T].without("scales", *of_centred, *of_sums), backward=backward)
+    return lego.torch.op(
+        norms.norm[T, N, centred, added, T].without("scales", *of_centred, *of_sums), backward=backward
+    )
 
 
 @cache
