@@ -9,15 +9,17 @@ lego-mlir run examples/low_bits/many_tokens.py --size M=130 --size N=144 --size 
 import numpy as np
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, f32, i4
+from lego_mlir import Row, f2, f16, f32, i4
 
 ROWS, TOKENS, STEP, GROUP = 128, 128, 64, 128  # of weights, of a tile, columns of a step, weights of a scale
+WARPS = 8
 M, N = lego.size("M", max=1 << 16), lego.size("N", max=1 << 20, multiple_of=16)
 G = lego.size("G", max=1 << 13)  # groups along K
 K = GROUP * G
+OF_LANES = f2.MmaOperand(0, f2.MmaSync((WARPS, 1)), 2).layout((ROWS, STEP))  # of products: no exchange in the loop
 
 
-@lego.kernel(grid=(lego.cdiv(M, TOKENS), lego.cdiv(N, ROWS)), block=256)
+@lego.kernel(grid=(lego.cdiv(M, TOKENS), lego.cdiv(N, ROWS)), block=32 * WARPS)
 def plain(
     x: lego.Tensor(f16, Row(M, K)),
     w: lego.Tensor(i4, Row(N, K)),
@@ -34,7 +36,7 @@ def plain(
         lego.commit_copies()
         lego.wait_copies()
         lego.barrier()
-        left = lego.load(of_w, (ROWS, STEP)).to(f16) * ahead.get()[:, None]
+        left = lego.load(of_w, (ROWS, STEP), pin=OF_LANES).to(f16) * ahead.get()[:, None]
         ahead.set(lego.load(scales, (ROWS,), at=((step + STEP) // GROUP, row)))
         total.set(lego.mma(left, right.T, total))
         lego.barrier()
