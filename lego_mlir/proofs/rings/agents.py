@@ -83,10 +83,14 @@ class FromRoundBefore:
 
 @dataclass(frozen=True, slots=True)
 class Let:
-    """A symbol denotes a value from here on; the symbol of a register may be given again."""
+    """A symbol denotes a value from here on; the symbol of a register may be given again.
+
+    A register that is read in the line `counts` has to be shown to be about how often the agent has waited or arrived.
+    """
 
     symbol: Symbol
     value: Expr
+    counts: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from lego_mlir.proofs.rings.agents import (
     has_words,
     symbols_given,
 )
+from lego_mlir.proofs.rings.counters import MOST_AHEAD, MOST_COUNTED, MOST_OF_ONE
 from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
 from lego_mlir.proofs.rings.values import (
@@ -48,6 +49,7 @@ from lego_mlir.proofs.rings.values import (
     for_any_length,
     holds,
     is_possible,
+    simplified,
     symbol_named,
     value_at_round,
     value_named,
@@ -58,6 +60,10 @@ MOST_ROUNDS: Final = 2**30
 NOT_UNIFORM: Final = (
     "{} may differ between threads, or between blocks of a cluster; compute it from sizes, block ids, votes of a warp "
     "and tensors that the kernel does not write"
+)
+NOT_COUNTED: Final = (
+    "{}: this register becomes a use and may wrap around, as it is not shown to count what the role has waited for or "
+    "arrived at before; let it count the uses of a ring, and add those of a loop after it"
 )
 BEFORE: Final = "before round: "
 """The first characters of the symbol that a count or register has before a round."""
@@ -131,6 +137,7 @@ class ProgramWalk:
     _recording: bool = True
     _unknown: set[Symbol] = field(default_factory=set)
     _facts: tuple[Cond, ...] = ()
+    _counted: list[tuple[Expr, tuple[Cond, ...]]] = field(default_factory=list)
     _shown: dict[tuple[Cond, tuple[Cond, ...]], bool] = field(default_factory=dict)
     _last: dict[Symbol, list[LastRound]] = field(default_factory=dict)
     _inside: dict[Symbol, LastRound] = field(default_factory=dict)
@@ -148,6 +155,8 @@ class ProgramWalk:
             match part:
                 case Let(symbol=symbol, value=value):
                     known = {**known, symbol: _at(value, known)}
+                    if part.counts and self._recording:
+                        self._require_counted(known[symbol], part.counts, counts)
                 case RingWord():
                     self._record(replace(part, use=_at(part.use, known)), counts, part)
                     counts = {**counts, part.counter: counts[part.counter] + 1}
@@ -251,6 +260,26 @@ class ProgramWalk:
             elif self._holds(sympy.Not(condition)):
                 expr = expr.xreplace({choice: b})
         return expr
+
+    def _require_counted(self, value: Expr, place: str, counts: Counts) -> None:
+        """Raise NotFollowedError unless a value is small, or about how often the agent waits, a part or a few times it.
+
+        Here, or where it was read before.
+        """
+        if any(value == other and facts == self._facts[: len(facts)] for other, facts in self._counted):
+            return
+        decided, counted, factors = self._decided(value), dict.fromkeys(counts.values()), range(1, MOST_OF_ONE + 1)
+        ahead = [sympy.expand(n * decided - count) for n in factors for count in counted]
+        ahead += [sympy.expand(decided - n * count) for n in factors[1:] for count in counted]
+        if not any(self._is_within(d, MOST_AHEAD) for d in ahead) and not self._is_within(decided, MOST_COUNTED):
+            near = (simplified(d, self.ranges) for d in ahead)
+            if not any(self._holds(sympy.And(Le(-MOST_AHEAD, d), Le(d, MOST_AHEAD))) for d in near):
+                raise NotFollowedError(NOT_COUNTED.format(place))
+        self._counted.append((value, self._facts))
+
+    def _is_within(self, value: Expr, most: int) -> bool:
+        found = bounds(without_functions(value), self.ranges)
+        return found.lo is not None and found.hi is not None and -most <= found.lo and found.hi <= most
 
     # -- branches
 

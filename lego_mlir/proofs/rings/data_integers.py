@@ -1,15 +1,16 @@
-"""Integers of data in programs with rings: exact values where they fit their types, names where they may wrap around.
+"""Integers in programs with rings: exact values where they fit their types, names where they may wrap around.
 
     i32: n[0] * 4            the function `as i32` of n(0) * 4, as n(0) may be 2**30: not four times the index of n[0]
     i32: n[0] // 128 + 1     itself, as it fits
-    i32: used + n[0]         itself: a register that counts uses does not reach 2**31, as so many rounds never end
+    i32: used + rounds       itself, if `rounds` has a range, and `used` is a register that counts: see `counters`
+    i32: state * 5           the function `as i32` of it, whatever the register is set to
 
 Two agents that compute a number alike have the same name for it, whether or not it wraps around.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import sympy
@@ -21,10 +22,21 @@ from lego_mlir.expr.intervals import bounds
 from lego_mlir.expr.nodes import OF_OPERATORS, Larger
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.related import involved
-from lego_mlir.proofs.rings.ring_statements import as_integer, is_integer, is_whole
+from lego_mlir.proofs.rings.agents import Let
+from lego_mlir.proofs.rings.counters import MOST_COUNTED, MOST_SLOW, registers_of_uses, slow_registers
+from lego_mlir.proofs.rings.ring_statements import as_integer, is_integer, is_whole, line_of, symbol_of
 from lego_mlir.proofs.rings.values import symbol_named, without_functions
 from lego_mlir.tracing.trace.dtypes import DType
-from lego_mlir.tracing.trace.trace import Compute, Constant, Convert, FromCondition, FromIndex, Register, Value
+from lego_mlir.tracing.trace.trace import (
+    Compute,
+    Constant,
+    Convert,
+    FromCondition,
+    FromIndex,
+    Read,
+    Statement,
+    Value,
+)
 
 _FOLLOWED: Final = (
     *("add", "sub", "mul", "floordiv", "mod", "minimum", "maximum", "select"),
@@ -36,22 +48,23 @@ _MEANINGS: Final[Mapping[str, Callable[..., Any]]] = {
     "or": sympy.Or,
 }
 _OF_CONDITIONS: Final = ("and", "or")
+_OF_SAME: Final = ("minimum", "maximum", "select", "mod")
+"""Operations whose result fits where their operands do."""
 
 
 class DataIntegers(dict[int, Expr]):
     """What is known of the integers and conditions of a group of warps, by the numbers of their values.
 
-    `ranges` are those of the symbols of the kernel. A register holds data if it was set to data that no register adds
-    to; any other one counts.
+    `ranges` are those of the symbols of the kernel, and `body` is what the group runs.
     """
 
-    def __init__(self, ranges: Mapping[Symbol, Range]) -> None:
+    def __init__(self, ranges: Mapping[Symbol, Range], body: Sequence[Statement]) -> None:
         super().__init__()
         self.ranges = ranges
+        self._slow, self._of_uses = slow_registers(body), registers_of_uses(body)
         self._spans: dict[Expr, Range] = {}
-        self._held: dict[Symbol, Register] = {}
-        self._of_data: set[Register] = set()
-        self._indices: set[Symbol] = set()
+        self._held: set[Symbol] = set()
+        self._counting: set[Symbol] = set()  # of these the ones that count uses, or slowly
 
     def compute(self, s: Constant | FromIndex | FromCondition | Convert | Compute) -> None:
         """Keep the value of an integer, or of a condition, that is computed from known ones."""
@@ -68,9 +81,11 @@ class DataIntegers(dict[int, Expr]):
             case Compute(_, operation, operands) if operation in _MEANINGS and all(map(is_whole, operands)):
                 known = [self[o.number] for o in operands if o.number in self]
                 if len(known) == len(operands) and (operation not in _OF_CONDITIONS or result.dtype.name == "i1"):
-                    self[result.number] = self._in_type(_MEANINGS[operation](*known), result.dtype)
+                    value = _MEANINGS[operation](*known)
+                    self[result.number] = value if operation in _OF_SAME else self._in_type(value, result.dtype)
             case Compute(_, "popcount", (bits,)) if bits.number in self:
-                self[result.number] = sympy.Function("count of bits", integer=True)(self[bits.number])
+                name, number = f"count of bits of {bits.dtype.name}", self[bits.number]
+                self.load(result, sympy.Function(name, integer=True)(number), (0, 65))
             case _:
                 pass
 
@@ -79,67 +94,45 @@ class DataIntegers(dict[int, Expr]):
         self[result.number] = value
         self._spans[value] = Range(*span) if span else _range_of(result.dtype)
 
-    def read(self, result: Value, register: Register) -> Symbol:
-        """The symbol of what a register holds."""
-        held = self[result.number] = symbol_named(f"value{result.number}")
-        self._held[held] = register
-        self._spans[held] = _range_of(register.dtype)
-        return held
-
-    def write(self, register: Register, value: Value) -> None:
-        """Take notice of data that a register holds from here on."""
-        if value.number in self and self._is_data(self[value.number]):
-            self._of_data.add(register)
+    def read(self, s: Read) -> Let:
+        """The symbol of what a register holds, which has to count if the register becomes a use."""
+        held = self[s.result.number] = symbol_named(f"value{s.result.number}")
+        self._held.add(held)
+        counts = s.register in self._of_uses and s.register not in self._slow
+        most = MOST_SLOW if s.register in self._slow else MOST_COUNTED if counts else None
+        self._spans[held] = _range_of(s.register.dtype) if most is None else Range(-most, most + 1)
+        if most is not None:
+            self._counting.add(held)
+        return Let(held, symbol_of(s.register), line_of(s) if counts else "")
 
     def index(self, symbol: Symbol, operand: Value) -> Expr:
-        """A known number as an index, which is data if the number is: not less than the program claims of that."""
-        value, claimed = as_integer(self[operand.number]), self.ranges[symbol].lo
-        if not self._is_data(self[operand.number]):
+        """A known number as an index; of data not less than the program claims of it."""
+        value, claimed = as_integer(self[operand.number]), as_expr(self.ranges[symbol].lo)
+        if not claimed.is_Integer or not self._data_in(value) or self._counting & value.free_symbols:
             return value
-        self._indices.add(symbol)
         least = self._bounds(value).lo
-        if claimed is None or not (claimed := as_expr(claimed)).is_Integer:
-            return value
         return value if least is not None and least >= claimed else Larger(value, claimed)
-
-    def _is_data(self, value: Expr | Cond) -> bool:
-        return bool(self._data_in(value)) and not self._counters_in(value)
-
-    def _data_in(self, value: Expr | Cond) -> set[Expr]:
-        found = set(value.atoms(sympy.core.function.AppliedUndef))
-        return found | {s for s in value.free_symbols if s in self._indices or self._held.get(s) in self._of_data}
-
-    def _counters_in(self, value: Expr | Cond) -> set[Symbol]:
-        return {s for s in value.free_symbols if s in self._held and self._held[s] not in self._of_data}
 
     def _in_type(self, value: Expr | Cond, dtype: DType) -> Expr | Cond:
         """A value as its type has it: itself, or a function of it where that may not fit."""
         if not isinstance(value, sympy.Expr) or dtype.name == "index" or not is_integer(dtype):
             return value
-        if not self._data_in(value) or self._fits(value, dtype):
+        found, (least, greatest) = self._bounds(value), dtype.span
+        if found.lo is not None and found.hi is not None and least <= found.lo and found.hi <= greatest:
             return value
         wrapped = sympy.Function(f"as {dtype.name}", integer=True)(value)
         self._spans[wrapped] = _range_of(dtype)
         return wrapped
 
-    def _fits(self, value: Expr, dtype: DType) -> bool:
-        """Whether a value is within its type, less the registers in it that count."""
-        value = sympy.expand(value)
-        counters, terms = self._counters_in(value), value.as_coefficients_dict()
-        counted = sum(s * terms[s] for s in counters if abs(terms[s]) == 1)
-        rest = sympy.expand(value - counted)
-        value = value if self._counters_in(rest) else rest
-        found, (least, greatest) = self._bounds(value), dtype.span
-        return found.lo is not None and found.hi is not None and least <= found.lo and found.hi <= greatest
+    def _data_in(self, value: Expr | Cond) -> set[Expr]:
+        return set(value.atoms(sympy.core.function.AppliedUndef)) | (self._held & value.free_symbols)
 
     def _bounds(self, value: Expr) -> Bounds:
         """The least and greatest value, by the ranges of the kernel's symbols and of the data."""
-        spans: dict[Any, Range] = {}
-        for data in self._data_in(value):
-            span = self._spans.get(data)
-            if span is not None:
-                spans[without_functions(data)] = span
-        value = without_functions(value)
+        spans: dict[Any, Range] = {
+            without_functions(d): self._spans[d] for d in self._data_in(value) if d in self._spans
+        }
+        value = sympy.expand(without_functions(value))
         known = {s: self.ranges[s] for s in involved(value, self.ranges) if s in self.ranges}
         return bounds(value, {**known, **spans})
 

@@ -41,8 +41,8 @@ def _kept(parts: Sequence[ProgramPart], needed: set[Symbol]) -> Iterator[Program
     """The events, the needed values, and the loops and branches around them."""
     for part in parts:
         match part:
-            case Let(symbol=symbol):
-                if symbol in needed:
+            case Let(symbol=symbol, counts=counts):
+                if symbol in needed or counts:  # sums with what is read have been taken for exact ones
                     yield part
             case Unfollowed(registers=registers):
                 if not registers or registers & needed:

@@ -212,7 +212,8 @@ class _Reader:
         self.threads.add(thread)
         self.ranges[thread] = Range(0, role.warps * WARP)
         for group in range(role.groups):
-            reader = _AgentReader(self, thread, (role.first + group * role.warps) * WARP)
+            first = (role.first + group * role.warps) * WARP
+            reader = _AgentReader(self, thread, first, (*self.outer, *branch.then))
             name = f"warps {role.first} to {role.end - 1}" + (f", group {group}" if role.groups > 1 else "")
             yield Agent(name, role.warps, (*reader.of_block(self.outer), *reader.program(branch.then)), number)
 
@@ -225,7 +226,8 @@ class _Reader:
             raise NotFollowedError("rings in a block that is not of whole warps")
         self.threads.add(thread)
         self.ranges[thread] = Range(0, int(threads))
-        return Agent("the block", int(threads) // WARP, _AgentReader(self, thread, 0).program(self.trace.body))
+        reader = _AgentReader(self, thread, 0, self.trace.body)
+        return Agent("the block", int(threads) // WARP, reader.program(self.trace.body))
 
     def is_same(self, expr: Expr) -> bool:
         """Whether a number is visibly one for all threads of a block."""
@@ -288,16 +290,19 @@ class _Reader:
 
 
 class _AgentReader:
-    """The program of one group of warps: `thread` is the number of a thread in it, `first` that of its first thread."""
+    """The program of one group of warps: `thread` is the number of a thread in it, `first` that of its first thread.
 
-    def __init__(self, kernel: _Reader, thread: Symbol, first: int) -> None:
+    `body` is all that it runs.
+    """
+
+    def __init__(self, kernel: _Reader, thread: Symbol, first: int, body: Sequence[Statement]) -> None:
         self.kernel, self.thread = kernel, thread
         ids = kernel.trace.ids
         tx = next(symbol for symbol, (kind, _) in ids.items() if kind == "thread_id")
         self.here = {tx: self.thread + first}
         self.here_known: dict[Expr, Expr] = {}
         self.stages: dict[tuple[Expr, int], Expr | None] = {}  # the whole stages that threads access
-        self.values = DataIntegers(kernel.ranges)
+        self.values = DataIntegers(kernel.ranges, body)
         self.before: dict[int, dict[int, list[StageAccess]]] = {}  # what a round of a loop leaves in flight
         self.reads = StageReads(kernel.products, kernel.buffers, self.access)
 
@@ -467,11 +472,10 @@ class _AgentReader:
 
     def _symbol(self, s: Read | Write | ToIndex) -> Iterator[ProgramPart]:
         match s:
-            case Read(result, register) if is_integer(register.dtype) and register.width is None:
-                yield Let(self.values.read(result, register), symbol_of(register))
+            case Read(_, register) if is_integer(register.dtype) and register.width is None:
+                yield self.values.read(s)
             case Write(register, value) if is_integer(register.dtype) and register.width is None:
                 if value.number in self.values:
-                    self.values.write(register, value)
                     yield Let(symbol_of(register), self._at(self.values[value.number]))
                 else:
                     yield Unfollowed("a register", frozenset({symbol_of(register)}))
@@ -494,7 +498,8 @@ class _AgentReader:
             if other is None or not other.is_Integer:
                 return
             name, index = f"{name} or {other}", tuple(Select(access.mask, i, sympy.Integer(-1)) for i in index)
-        self.values.load(s.result, sympy.Function(name, integer=True)(*index), access.buffer.values)
+        span = access.buffer.values if not access.is_masked else None
+        self.values.load(s.result, sympy.Function(name, integer=True)(*index), span)
 
     def _voted(self, s: MlirOperation) -> None:
         """A vote of a warp is a function of its condition in the lanes, if all warps of the agent have the same."""

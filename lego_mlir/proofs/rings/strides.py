@@ -127,6 +127,8 @@ def _unrolled(parts: Sequence[ProgramPart], loops: set[int], count: int) -> Iter
             case RingBranch(then=then, otherwise=otherwise):
                 one, other = (tuple(_unrolled(side, loops, count)) for side in (then, otherwise))
                 yield RingBranch(part.condition, one, other, part.place)
+            case Let():
+                yield replace(part, counts="")  # shown for the program before
             case _:
                 yield replace(part)
 
@@ -191,6 +193,8 @@ class _Division:
                 stride = self.strides[ring]
                 rest = stride.residues.get(id(part), 0)  # a word that no walk reaches is in none
                 return replace(part, ring=f"{ring} {rest}", use=sympy.expand((part.use - rest) / stride.count))
+            case Let():
+                return replace(part, counts="")  # shown for the program before
             case StageAccess(buffer=buffer) if buffer in self.guards:
                 return self._access(part, self.guards[buffer] or "")
             case FromRoundBefore(access=access) if access.buffer in self.guards:

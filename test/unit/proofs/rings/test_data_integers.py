@@ -3,6 +3,9 @@
 The oracle is the interpreter: where a ring is proved, it finds no fault for numbers that wrap around.
 """
 
+import functools
+import random
+
 import numpy as np
 import pytest
 
@@ -13,6 +16,7 @@ from lego_mlir.proofs.rings.claims import ring_proof
 
 TILE, WARPS = 64, 3
 RANGE = (0, 3)
+WIDE = (-(2**40), 2**40)
 
 WAYS = {
     "a product in i32, or of indices": (
@@ -26,7 +30,30 @@ WAYS = {
         i64, 2**33, lambda n: lego.index(n[0]) % 3, lambda n: lego.index(i32(lego.index(n[0])) % 3, range=RANGE)),
     "a register of i32, or an index": (
         i32, 2**30, lambda n: lego.index(doubled(n), range=RANGE), lambda n: lego.index(n[0]) * 2 % 3),
+    "a register that no data is in, of i32 or i64": (
+        i32, 0, lambda n: powers(i32), lambda n: powers(i64)),
+    "a register that is data after it is multiplied, of i32 or i64": (
+        i32, 2**30, lambda n: of_round_before(i32, n), lambda n: of_round_before(i64, n)),
+    "bits of a negative number in i64, or i32": (
+        i32, -1, lambda n: lego.index(lego.popcount(n[0]) % 3, range=RANGE),
+        lambda n: lego.index(lego.popcount(n[0].to(i64)) % 3, range=RANGE)),
 }  # fmt: skip
+
+
+def powers(dtype):
+    """5**30 % 3."""
+    held = lego.register(dtype, 1)
+    for _ in lego.range(30):
+        held.set(held.get() * 5)
+    return lego.index(held.get() % 3, range=RANGE)
+
+
+def of_round_before(dtype, n):
+    held, product = lego.register(dtype, 0), lego.register(dtype, 0)
+    for _ in lego.range(2):
+        product.set(held.get() * 4)
+        held.set(n[0].to(dtype))
+    return lego.index(product.get() % 3, range=RANGE)
 
 
 def doubled(n):
@@ -39,13 +66,13 @@ def element(n, k):
     return lego.index(n[k], range=RANGE)
 
 
-def kernel_of(dtype, of_copies, of_reads, values=None):
+def kernel_of(dtype, of_copies, of_reads, values=None, size=1, layout=None):
     """A ring of one stage: the warp that copies and those that read have numbers of rounds of their own."""
 
     @lego.kernel(grid=1, block=32 * WARPS)
     def kernel(
-        x: lego.Tensor(f16, Row(TILE, TILE)), n: lego.Tensor(dtype, Row(96), range=values),
-        y: lego.Tensor(f16, Row(TILE, TILE)),
+        x: lego.Tensor(f16, Row(TILE, TILE)), n: lego.Tensor(dtype, layout or Row(96), range=values),
+        y: lego.Tensor(f16, Row(TILE, TILE)), sized: lego.Tensor(i32, Row(size)),
     ):  # fmt: skip
         ring = lego.shared(f16, gallery.xor_swizzle(TILE, TILE, 8), "ring")
         full, empty = lego.barriers(1), lego.barriers(1, arrivals=2)
@@ -65,17 +92,17 @@ def kernel_of(dtype, of_copies, of_reads, values=None):
     return kernel
 
 
-def report(kernel, n):
+def report(kernel, n, **sizes):
     given = {"x": np.zeros(TILE * TILE, np.float16), "n": n, "y": np.zeros(TILE * TILE, np.float16)}
-    return run_kernel(kernel, given, {})
+    return run_kernel(kernel, given | {"sized": np.zeros(sizes.get("N", 1), np.int32)}, sizes)
 
 
 @pytest.mark.parametrize("way", WAYS)
 def test_numbers_that_wrap_around_are_not_those_that_do_not(way):
     dtype, number, one, other = WAYS[way]
-    kernel = kernel_of(dtype, one, other)
-    assert ring_proof(kernel.trace()).reasons
-    assert not report(kernel, np.full(96, number, dtype.numpy)).clean
+    both = [kernel_of(dtype, *counts) for counts in ((one, other), (other, one))]
+    assert all(ring_proof(kernel.trace()).reasons for kernel in both)
+    assert not all(report(kernel, np.full(96, number, dtype.numpy)).clean for kernel in both)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -85,6 +112,181 @@ def test_numbers_that_wrap_around_alike_are_equal(way, side):
     kernel = kernel_of(dtype, counts[side], counts[side])
     assert ring_proof(kernel.trace()).reasons == ()
     assert report(kernel, np.full(96, number, dtype.numpy)).clean
+
+
+OPERATIONS = {
+    "+ 1": lambda it, other, n: it + 1,
+    "+ n": lambda it, other, n: it + n[1].to(it.dtype),
+    "- n": lambda it, other, n: it - n[1].to(it.dtype),
+    "* 3": lambda it, other, n: it * 3,
+    "// 2": lambda it, other, n: it // 2,
+    "+ other": lambda it, other, n: it + other,
+    "other - it": lambda it, other, n: other - it,
+    "most": lambda it, other, n: lego.maximum(it, other),
+    "where": lambda it, other, n: lego.where(other < it, other, it + 1),
+    "bits": lambda it, other, n: lego.popcount(it),
+    "index": lambda it, other, n: it.dtype(lego.index(it) + 1),
+    "i32": lambda it, other, n: it.to(i32).to(it.dtype),
+}
+
+
+def drawn(choose):
+    """The start of one of two registers, statements in a loop, (register, operation), and the rounds."""
+    of = choose.sample(tuple(OPERATIONS), 4)
+    statements = [(choose.randrange(2), choose.choice(of)) for _ in range(choose.randint(1, 3))]
+    return choose.choice(("n", "n // 64", "1")), statements, choose.choice((1, 3))
+
+
+def count_of(program, dtype, n):
+    """The number of rounds that a drawn program computes in a type."""
+    start, statements, rounds = program
+    first = {"n": lambda: n[0].to(dtype), "n // 64": lambda: n[0].to(dtype) // 64, "1": lambda: 1}[start]()
+    held = [lego.register(dtype, first), lego.register(dtype, 2)]
+    for _ in lego.range(rounds):
+        for place, operation in statements:
+            held[place].set(OPERATIONS[operation](held[place].get(), held[1 - place].get(), n))
+    return lego.index(held[0].get() % 3, range=RANGE)
+
+
+def unlike(seed):
+    """Whether a drawn program is proved to count in i32 as it does in i64; then the interpreter finds no fault."""
+    choose = random.Random(seed)
+    program = drawn(choose)
+    types = choose.choice(((i32, i64), (i64, i32)))
+    kernel = kernel_of(i32, *(functools.partial(count_of, program, dtype) for dtype in types))
+    proved = not ring_proof(kernel.trace()).reasons
+    if proved:
+        for numbers in ((2**30, 2**30), (2**31 - 1, 1), (-(2**31), 2**31 - 1), (-1, -(2**31)), (5, 7)):
+            assert report(kernel, np.resize(np.array(numbers, np.int32), 96)).clean, (seed, program, numbers)
+    return not proved
+
+
+def test_programs_of_numbers_that_may_wrap_around_are_not_those_that_do_not():
+    assert {unlike(seed) for seed in range(6)} == {True, False}
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(0, 200, 20))
+def test_many_programs_of_numbers_that_may_wrap_around(first):
+    assert {unlike(seed) for seed in range(first, first + 20)} == {True, False}
+
+
+# -- registers that become uses
+
+
+def words(full, empty, use, copies):
+    """A word of the role that copies, or of those that read, without data."""
+    if copies:
+        empty[use - 2].wait()
+        full[use].arrive()
+    else:
+        full[use].wait()
+        empty[use].arrive()
+
+
+def with_uses(steps, types):
+    """Roles that take steps with a register of uses, each in its type, and the rounds that it gives in the end."""
+
+    @lego.kernel(grid=1, block=32 * WARPS)
+    def kernel(n: lego.Tensor(i32, Row(96)), y: lego.Tensor(i32, Row(96))):
+        rings, last = (lego.barriers(2), lego.barriers(2, arrivals=2)), (lego.barriers(2), lego.barriers(2, arrivals=2))
+        y[lego.thread_id[0]] = n[lego.thread_id[0]]
+        for first, dtype in zip((0, 1), types, strict=True):
+            with lego.warps(first, 2 * first + 1):
+                used = lego.register(dtype, 0)
+                for step in steps:
+                    STEPS[step](n, used, dtype, lambda use, copies=first == 0: words(*rings, use, copies))
+                for k in lego.range(lego.index(used.get() % 3, range=RANGE)):
+                    words(*last, k, first == 0)
+
+    return kernel
+
+
+def in_parts(n, used, dtype, word, after=True, times=1):
+    for part in lego.range(3):
+        begin, rounds = lego.index(used.get(), range=WIDE), lego.index(n[part], range=(0, 4))
+        if not after:
+            used.set(used + times * dtype(rounds))
+        for k in lego.range(rounds):
+            word(begin + k)
+        if after:
+            used.set(used + times * dtype(rounds))
+
+
+def one_by_one(n, used, dtype, word):
+    for _ in lego.range(lego.index(n[0], range=(0, 4))):
+        word(lego.index(used.get(), range=WIDE))
+        used.set(used + 1)
+
+
+STEPS = {
+    "after": in_parts,
+    "before": lambda *given: in_parts(*given, after=False),
+    "one by one": one_by_one,
+    "ahead": lambda *given: in_parts(*given, times=4),
+    "data": lambda n, used, dtype, word: used.set(used + n[9].to(dtype)),
+    "less data": lambda n, used, dtype, word: used.set(used - n[9].to(dtype)),
+    "product": lambda n, used, dtype, word: used.set(used * 4),
+}
+
+
+def counts_alike(steps, types):
+    """Whether the rings are proved; then the interpreter finds no fault."""
+    kernel = with_uses(steps, types)
+    if ring_proof(kernel.trace()).reasons:
+        return False
+    for number in (2**31 - 1, -(2**31), 2**30, 12):
+        n = np.resize(np.array([2, 0, 3, 1, 1, 0, 2, 3, 3, number], np.int32), 96)
+        found = run_kernel(kernel, {"n": n, "y": np.zeros(96, np.int32)}, {})
+        assert found.clean, (steps, types, number)
+    return True
+
+
+@pytest.mark.parametrize("steps", [("after",), ("before",), ("one by one",), ("before", "one by one", "after")])
+@pytest.mark.parametrize("types", [(i32, i32), (i32, i64), (i64, i32)])
+def test_registers_that_count_uses_do_not_wrap_around(steps, types):
+    assert counts_alike(steps, types)
+
+
+@pytest.mark.parametrize("wild", ["data", "less data", "ahead"])
+def test_registers_that_become_uses_and_do_not_count_them_may_wrap_around(wild):
+    kernels = [with_uses((wild, wild, "after"), types) for types in ((i32, i64), (i64, i32))]
+    for kernel in kernels:
+        (reason,) = ring_proof(kernel.trace()).reasons
+        assert "this register becomes a use and may wrap around" in reason
+    if wild != "ahead":  # whose rounds never end where it wraps around
+        n = np.resize(np.array([2, 0, 3, 1, 1, 0, 2, 3, 3, 2**30 + 9], np.int32), 96)
+        assert not all(run_kernel(kernel, {"n": n, "y": np.zeros(96, np.int32)}, {}).clean for kernel in kernels)
+
+
+@pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 240, 12))])
+def test_programs_of_uses_that_are_proved_run(first):
+    proved = set()
+    for seed in range(first, first + 12):
+        choose = random.Random(seed)
+        steps = tuple(choose.choices(tuple(STEPS), (3, 3, 3, 1, 1, 1, 1), k=choose.randint(1, 3)))
+        proved.add(counts_alike(steps, choose.choice(((i32, i32), (i32, i64), (i64, i32)))))
+    assert proved == {True, False}
+
+
+def test_an_element_that_is_masked_may_be_outside_of_the_range_of_its_tensor():
+    def masked(n):
+        return n.load(0, lego.index(n[0, 1]), other=2**30)
+
+    part = Row(60).tile_by([1], [64])
+    counts = lambda n: lego.index(masked(n) * 4 % 3, range=RANGE), lambda n: lego.index(masked(n)) * 4 % 3
+    for sides in (counts, counts[::-1]):
+        assert ring_proof(kernel_of(i32, *sides, values=(0, 64), layout=part).trace()).reasons
+    assert not report(kernel_of(i32, *counts, values=(0, 64), layout=part), np.full(60, 62, np.int32)).clean
+    assert ring_proof(kernel_of(i32, counts[0], counts[0], values=(0, 64), layout=part).trace()).reasons == ()
+
+
+def test_a_product_of_sizes_may_wrap_around():
+    N = lego.size("N")
+    counts = lambda n: lego.index(i32(N * N) % 3, range=RANGE), lambda n: N * N % 3
+    kernel = kernel_of(i32, *counts, size=N)
+    assert ring_proof(kernel.trace()).reasons
+    assert not report(kernel, np.zeros(96, np.int32), N=2**16).clean
 
 
 def test_numbers_whose_declared_range_fits_do_not_wrap_around():
