@@ -134,6 +134,10 @@ static LogicalResult checkTiles(Operation *op) {
                 "is as many, got "
              << threads;
   }
+  for (Value operand : op->getOperands())
+    if (getSpread(operand.getType()) && isFromOutside(operand))
+      return op->emitOpError() << "has a tile from outside of the kernel; load it "
+                                  "by lego.tile_load";
   if (!tile || fitsAnyLayout(op) || isControlFlow(op) || isa<ConvertOp>(op))
     return success();
   if (auto mma = dyn_cast<MmaOp>(op)) {

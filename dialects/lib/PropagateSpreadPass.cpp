@@ -100,6 +100,7 @@ Propagation::Propagation(Operation *kernel, unsigned laneBits,
       this->warpBits = layout.getWarpBits();
       first = false;
     };
+    llvm::for_each(op->getOperands(), see);
     llvm::for_each(op->getResults(), see);
     if (llvm::any_of(op->getResults(), [](Value v) { return isTile(v); }) ||
         llvm::any_of(op->getOperands(), [](Value v) { return isTile(v); }))
@@ -325,6 +326,10 @@ static LogicalResult checkOperation(Operation *op) {
       return op->emitOpError()
              << "has a tile whose sizes are not known, or too large: " << type;
   }
+  for (Value operand : op->getOperands())
+    if (isTile(operand) && !isFree(operand) && isFromOutside(operand))
+      return op->emitOpError() << "has a tile from outside of the kernel; load it "
+                                  "by lego.tile_load";
   return success();
 }
 

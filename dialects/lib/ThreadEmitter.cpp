@@ -33,6 +33,16 @@ SmallVector<int64_t> lego::getBlockSize(Operation *kernel) {
                : SmallVector<int64_t>();
 }
 
+bool lego::isFromOutside(Value tile) {
+  Operation *origin = tile.getDefiningOp();
+  if (auto argument = dyn_cast<BlockArgument>(tile)) {
+    origin = argument.getOwner()->getParentOp();
+    if (!isa<scf::ForOp, scf::WhileOp>(origin))
+      return true;
+  }
+  return !getKernelOf(origin);
+}
+
 Value Kernel::getScratch(Type element, int64_t count) {
   BlockArgument &buffer = scratch[element];
   if (buffer && cast<MemRefType>(buffer.getType()).getNumElements() >= count)

@@ -80,3 +80,12 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+#a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
+gpu.module @m {
+  gpu.func @argument(%x: tensor<4xf32, #a>) attributes {known_block_size = array<i32: 2, 1, 1>} {
+    // expected-error @+1 {{has a tile from outside of the kernel; load it by lego.tile_load}}
+    %y = arith.addf %x, %x : tensor<4xf32, #a>
+    gpu.return
+  }
+}

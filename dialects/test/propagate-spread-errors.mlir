@@ -69,3 +69,12 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+gpu.module @m {
+  gpu.func @argument(%x: tensor<64xf32>, %m: memref<64xf32>) {
+    %i = arith.constant 0 : index
+    // expected-error @+1 {{has a tile from outside of the kernel; load it by lego.tile_load}}
+    lego.tile_store %x, %m[%i] : memref<64xf32>, tensor<64xf32>
+    gpu.return
+  }
+}
