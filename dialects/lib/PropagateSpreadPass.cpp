@@ -541,7 +541,7 @@ void Propagation::adapt(Operation *op) {
           adapt(operand, result);
     } else if (isShapeOp(op)) {
       SpreadAttr source = getSpread(op->getOperand(0).getType());
-      if (!source || !isInThread(op))
+      if (!source || mayFoldToOperand(op) || !isInThread(op))
         adapt(op->getOpOperand(0), getBackward(op, result));
       if (!isa<linalg::TransposeOp, linalg::BroadcastOp>(op))
         return;

@@ -294,3 +294,9 @@ bool lego::isInThread(Operation *op) {
   return source.lanes == target.lanes && source.warps == target.warps &&
          planExchange(source, target).kind == ExchangePlan::InThread;
 }
+
+bool lego::mayFoldToOperand(Operation *op) {
+  auto broadcast = dyn_cast<linalg::BroadcastOp>(op);
+  return isa<linalg::TransposeOp>(op) ||
+         (broadcast && broadcast.getDimensions().empty());
+}
