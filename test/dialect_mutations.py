@@ -36,7 +36,10 @@ PASSES = (
 )
 AFFINE = "lego-lower-to-affine{skip=true},canonicalize"
 SCRIPT = "transform-interpreter,lego-lower-to-arith,canonicalize"
-SPREAD = "gpu.module(lego-propagate-spread{warps=2},canonicalize,cse,lego-lower-spread,canonicalize,cse)"
+SPREAD = (
+    "gpu.module(lego-propagate-spread{warps=2},canonicalize,cse,lego-propagate-spread,lego-lower-spread,"
+    "canonicalize,cse)"
+)
 OPEN = "gpu.module(lego-propagate-spread)"  # without a number of warps
 LOWER = "gpu.module(lego-lower-spread)"
 LIT = (

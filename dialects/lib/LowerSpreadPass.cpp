@@ -134,7 +134,7 @@ static LogicalResult checkTiles(Operation *op) {
   }
   if (open && (tile || isa<TileLoadOp, TileStoreOp>(op)))
     return op->emitOpError() << "has a tile without a layout; run "
-                                "lego-propagate-spread first";
+                                "lego-propagate-spread right before this pass";
   for (Value operand : op->getOperands())
     if (getSpread(operand.getType()) && isFromOutside(operand))
       return op->emitOpError() << "has a tile from outside of the kernel; load it "

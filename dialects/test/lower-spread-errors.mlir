@@ -13,7 +13,7 @@ gpu.module @m {
 gpu.module @m {
   gpu.func @open(%m: memref<4xf32>) kernel attributes {known_block_size = array<i32: 2, 1, 1>} {
     %i = arith.constant 0 : index
-    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread first}}
+    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread right before this pass}}
     %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32>
     gpu.return
   }
@@ -89,7 +89,7 @@ gpu.module @m {
     %x = arith.constant dense<1.0> : tensor<16x16xf16>
     %y = lego.tile_load %m[%i, %i] : memref<16x8xf16>, tensor<16x8xf16, #b>
     %z = lego.tile_load %n[%i, %i] : memref<16x8xf32>, tensor<16x8xf32, #c>
-    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread first}}
+    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread right before this pass}}
     %d = lego.mma %x, %y, %z : tensor<16x16xf16>, tensor<16x8xf16, #b>, tensor<16x8xf32, #c>
     gpu.return
   }
@@ -101,7 +101,7 @@ gpu.module @m {
     %i = arith.constant 0 : index
     %c = arith.constant dense<1.0> : tensor<4xf32>
     %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32, #a>
-    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread first}}
+    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread right before this pass}}
     %y = linalg.map ins(%c : tensor<4xf32>) outs(%x : tensor<4xf32, #a>) (%p: f32, %o: f32) { linalg.yield %p : f32 }
     gpu.return
   }
