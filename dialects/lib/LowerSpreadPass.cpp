@@ -114,12 +114,10 @@ static LogicalResult checkTiles(Operation *op) {
   SmallVector<Type> types(op->getOperandTypes());
   llvm::append_range(types, op->getResultTypes());
   Type tile;
+  bool open = false;
   for (Type type : types) {
-    auto tensor = dyn_cast<RankedTensorType>(type);
-    if (tensor && !getSpread(tensor) && (isa<TileLoadOp, TileStoreOp>(op) || tile))
-      return op->emitOpError() << "has a tile without a layout; run "
-                                  "lego-propagate-spread first";
-    if (!tensor || !getSpread(tensor))
+    open |= isa<RankedTensorType>(type) && !getSpread(type);
+    if (!getSpread(type))
       continue;
     tile = type;
     auto block = getBlockSize(getKernelOf(op));
@@ -134,6 +132,13 @@ static LogicalResult checkTiles(Operation *op) {
                 "is as many, got "
              << threads;
   }
+  if (open && (tile || isa<TileLoadOp, TileStoreOp>(op)))
+    return op->emitOpError() << "has a tile without a layout; run "
+                                "lego-propagate-spread right before this pass";
+  for (Value operand : op->getOperands())
+    if (getSpread(operand.getType()) && isFromOutside(operand))
+      return op->emitOpError() << "has a tile from outside of the kernel; load it "
+                                  "by lego.tile_load";
   if (!tile || fitsAnyLayout(op) || isControlFlow(op) || isa<ConvertOp>(op))
     return success();
   if (auto mma = dyn_cast<MmaOp>(op)) {

@@ -355,3 +355,28 @@ SpreadAttr lego::getMmaOperand(const MmaKind &kind, unsigned index,
     add(ofResult(c.warp(warp)), 0);
   return getAttr(operand.getContext(), map, operand.getShape());
 }
+
+FragmentLayouts lego::getFragments(RankedTensorType a, RankedTensorType b,
+                                   RankedTensorType result) {
+  MmaKind kind = *getMmaKind(a.getElementType(), result.getElementType());
+  auto fits = [&](const FragmentLayouts &layouts) {
+    std::string reason;
+    return layouts.a && layouts.b &&
+           planMma(kind, withSpread(a, layouts.a), withSpread(b, layouts.b),
+                   withSpread(result, layouts.result), reason);
+  };
+  auto ofResult = [&](SpreadAttr layout) -> FragmentLayouts {
+    if (!layout)
+      return {};
+    return {getMmaOperand(kind, 0, a, result, layout),
+            getMmaOperand(kind, 1, b, result, layout), layout};
+  };
+  SpreadAttr wanted = getSpread(result);
+  FragmentLayouts own{getSpread(a), getSpread(b), wanted};
+  if (!fits(own))
+    own = ofResult(wanted);
+  if (!fits(own))
+    own = ofResult(getMmaResult(kind, result, wanted.getLaneBits(),
+                                wanted.getWarpBits()));
+  return own;
+}

@@ -51,6 +51,9 @@ private:
   SpreadAttr rowsOf(RankedTensorType type) const;
   LogicalResult anchorProducts();
   LogicalResult anchorOne(bool &anchored);
+  FragmentLayouts fragmentsOf(MmaOp op) const;
+  bool isMixed(linalg::ReduceOp op) const;
+  LogicalResult checkChoice(Operation *op) const;
 
   void adapt(Operation *op);
   void adapt(OpOperand &operand, SpreadAttr wanted);
@@ -100,6 +103,7 @@ Propagation::Propagation(Operation *kernel, unsigned laneBits,
       this->warpBits = layout.getWarpBits();
       first = false;
     };
+    llvm::for_each(op->getOperands(), see);
     llvm::for_each(op->getResults(), see);
     if (llvm::any_of(op->getResults(), [](Value v) { return isTile(v); }) ||
         llvm::any_of(op->getOperands(), [](Value v) { return isTile(v); }))
@@ -291,7 +295,7 @@ LogicalResult Propagation::anchorOne(bool &anchored) {
       for (Value result : op->getResults()) {
         if (!isOpen(result) || isa<TileLoadOp>(op) != loads)
           continue;
-        if (!warpBits || !(loads || isElementwise(op)))
+        if (!warpBits || !(loads || isElementwise(op) || isShapeOp(op)))
           return op->emitOpError()
                  << "has a tile that no layout reaches; give one to a tile_load "
                     "or lego.convert, or the pass the number of 'warps'";
@@ -321,10 +325,66 @@ static LogicalResult checkOperation(Operation *op) {
     unsigned bits = 0, most = kMaxRegisterBits + kMaxThreadBits;
     for (int64_t n : shape)
       bits += n > 0 ? std::min(llvm::Log2_64_Ceil(n), most + 1) : most + 1;
-    if (bits > most)
+    if (bits > most || shape.size() > kMaxRank)
       return op->emitOpError()
              << "has a tile whose sizes are not known, or too large: " << type;
   }
+  for (Value operand : op->getOperands())
+    if (isTile(operand) && !isFree(operand) && isFromOutside(operand))
+      return op->emitOpError() << "has a tile from outside of the kernel; load it "
+                                  "by lego.tile_load";
+  return success();
+}
+
+FragmentLayouts Propagation::fragmentsOf(MmaOp op) const {
+  auto chosen = [&](Value value) {
+    return withSpread(value.getType(), layoutOf(value));
+  };
+  return getFragments(chosen(op.getA()), chosen(op.getB()), chosen(op.getResult()));
+}
+
+/// Whether a basis of what is reduced moves along axes that are reduced and
+/// along others.
+bool Propagation::isMixed(linalg::ReduceOp op) const {
+  auto type = cast<RankedTensorType>(op.getInputs().front().getType());
+  SmallVector<int64_t> shape = getPaddedShape(type.getShape());
+  SpreadMap map = getMap(layoutOf(op.getInputs().front()), type.getShape());
+  return llvm::any_of(map.columns, [&](Bits element) {
+    bool kept = false, reduced = false;
+    for (auto [axis, i] : llvm::enumerate(split(element, shape)))
+      (llvm::is_contained(op.getDimensions(), int64_t(axis)) ? reduced : kept) |=
+          i != 0;
+    return kept && reduced;
+  });
+}
+
+/// That layouts fit into registers, and those of products exist.
+LogicalResult Propagation::checkChoice(Operation *op) const {
+  SmallVector<SpreadAttr> layouts;
+  for (Value result : op->getResults())
+    if (isTile(result))
+      layouts.push_back(layoutOf(result));
+  if (auto mma = dyn_cast<MmaOp>(op)) {
+    FragmentLayouts fragments = fragmentsOf(mma);
+    if (!fragments.result)
+      return op->emitOpError() << "is a product of a warp of 32 lanes, got "
+                               << bit(layouts.front().getLaneBits());
+    llvm::append_values(layouts, fragments.a, fragments.b, fragments.result);
+  }
+  if (auto reduce = dyn_cast<linalg::ReduceOp>(op)) {
+    Value source = reduce.getInputs().front();
+    if (!layoutOf(source) || isMixed(reduce))
+      layouts.push_back(rowsOf(cast<RankedTensorType>(source.getType())));
+  }
+  for (SpreadAttr layout : layouts)
+    if (layout && layout.getRegisterBits() > kMaxRegisterBits)
+      return op->emitOpError() << "has a tile with more than "
+                               << (1 << kMaxRegisterBits)
+                               << " elements in one thread";
+  if (auto store = dyn_cast<TileStoreOp>(op))
+    if (isFree(store.getValue()) && !warpBits)
+      return op->emitOpError() << "stores a tile that no layout reaches; give "
+                                  "the pass the number of 'warps'";
   return success();
 }
 
@@ -342,18 +402,9 @@ LogicalResult Propagation::choose() {
     if (failed(anchorOne(anchored)))
       return failure();
   }
-  for (Operation *op : ops) {
-    for (Value result : op->getResults())
-      if (isTile(result) && layoutOf(result) &&
-          layoutOf(result).getRegisterBits() > kMaxRegisterBits)
-        return op->emitOpError() << "has a tile with more than "
-                                 << (1 << kMaxRegisterBits)
-                                 << " elements in one thread";
-    if (auto store = dyn_cast<TileStoreOp>(op))
-      if (isFree(store.getValue()) && !warpBits)
-        return op->emitOpError() << "stores a tile that no layout reaches; give "
-                                    "the pass the number of 'warps'";
-  }
+  for (Operation *op : ops)
+    if (failed(checkChoice(op)))
+      return failure();
   return success();
 }
 
@@ -421,16 +472,7 @@ void Propagation::convertAfter(Operation *op, Type type) {
 void Propagation::adaptReduction(linalg::ReduceOp op) {
   Value source = op.getInputs().front(), result = op->getResult(0);
   auto sourceType = cast<RankedTensorType>(source.getType());
-  SpreadMap map = getMap(sourceType);
-  SmallVector<int64_t> reducedShape = getPaddedShape(sourceType.getShape());
-  bool mixed = llvm::any_of(map.columns, [&](Bits element) {
-    bool kept = false, reduced = false;
-    for (auto [axis, i] : llvm::enumerate(split(element, reducedShape)))
-      (llvm::is_contained(op.getDimensions(), int64_t(axis)) ? reduced : kept) |=
-          i != 0;
-    return kept && reduced;
-  });
-  if (mixed)
+  if (!getSpread(source.getType()) || isMixed(op))
     adapt(op->getOpOperand(0), rowsOf(sourceType));
   SpreadAttr natural =
       getForward(op, getSpread(op.getInputs().front().getType()));
@@ -444,28 +486,12 @@ void Propagation::adaptReduction(linalg::ReduceOp op) {
 /// The operands of a product are converted to the layouts of fragments. A result
 /// that is wanted in no layout of the matrix unit is converted afterwards.
 void Propagation::adaptProduct(MmaOp op) {
-  RankedTensorType a = op.getA().getType(), b = op.getB().getType();
-  RankedTensorType type = op.getType();
-  MmaKind kind = *getMmaKind(a.getElementType(), type.getElementType());
-  SpreadAttr wanted = getSpread(type), own = wanted;
-  std::string reason;
-  auto fits = [&](Attribute left, Attribute right, Attribute result) {
-    return left && right &&
-           planMma(kind, withSpread(a, left), withSpread(b, right),
-                   withSpread(type, result), reason);
-  };
-  auto operandOf = [&](unsigned index, SpreadAttr result) {
-    return getMmaOperand(kind, index, index ? b : a, type, result);
-  };
-  if (!fits(getSpread(a), getSpread(b), own)) {
-    if (!fits(operandOf(0, own), operandOf(1, own), own))
-      own = getMmaResult(kind, type, wanted.getLaneBits(), wanted.getWarpBits());
-    adapt(op->getOpOperand(0), operandOf(0, own));
-    adapt(op->getOpOperand(1), operandOf(1, own));
-  }
-  adapt(op->getOpOperand(2), own);
-  if (own != wanted)
-    convertAfter(op, withSpread(type, own));
+  FragmentLayouts fragments = fragmentsOf(op);
+  adapt(op->getOpOperand(0), fragments.a);
+  adapt(op->getOpOperand(1), fragments.b);
+  adapt(op->getOpOperand(2), fragments.result);
+  if (fragments.result != getSpread(op.getType()))
+    convertAfter(op, withSpread(op.getType(), fragments.result));
 }
 
 void Propagation::adapt(Operation *op) {
@@ -515,7 +541,7 @@ void Propagation::adapt(Operation *op) {
           adapt(operand, result);
     } else if (isShapeOp(op)) {
       SpreadAttr source = getSpread(op->getOperand(0).getType());
-      if (!source || !isInThread(op))
+      if (!source || mayFoldToOperand(op) || !isInThread(op))
         adapt(op->getOpOperand(0), getBackward(op, result));
       if (!isa<linalg::TransposeOp, linalg::BroadcastOp>(op))
         return;

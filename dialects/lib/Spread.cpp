@@ -290,6 +290,13 @@ SpreadMap lego::getMapInResult(Operation *op) {
 }
 
 bool lego::isInThread(Operation *op) {
-  return planExchange(getMapInResult(op), getMap(op->getResult(0).getType()))
-             .kind == ExchangePlan::InThread;
+  SpreadMap source = getMapInResult(op), target = getMap(op->getResult(0).getType());
+  return source.lanes == target.lanes && source.warps == target.warps &&
+         planExchange(source, target).kind == ExchangePlan::InThread;
+}
+
+bool lego::mayFoldToOperand(Operation *op) {
+  auto broadcast = dyn_cast<linalg::BroadcastOp>(op);
+  return isa<linalg::TransposeOp>(op) ||
+         (broadcast && broadcast.getDimensions().empty());
 }

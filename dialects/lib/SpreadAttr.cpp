@@ -260,6 +260,8 @@ SpreadAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
 LogicalResult SpreadAttr::verifyEncoding(
     ArrayRef<int64_t> shape, Type elementType,
     llvm::function_ref<InFlightDiagnostic()> emitError) const {
+  if (!elementType) // it could not be parsed, which has been said
+    return failure();
   if (!elementType.isIntOrIndexOrFloat())
     return emitError() << "a spread tile has elements of integer, index or float "
                           "type, got "

@@ -33,6 +33,16 @@ SmallVector<int64_t> lego::getBlockSize(Operation *kernel) {
                : SmallVector<int64_t>();
 }
 
+bool lego::isFromOutside(Value tile) {
+  Operation *origin = tile.getDefiningOp();
+  if (auto argument = dyn_cast<BlockArgument>(tile)) {
+    origin = argument.getOwner()->getParentOp();
+    if (!isa<scf::ForOp, scf::WhileOp>(origin))
+      return true;
+  }
+  return !getKernelOf(origin);
+}
+
 Value Kernel::getScratch(Type element, int64_t count) {
   BlockArgument &buffer = scratch[element];
   if (buffer && cast<MemRefType>(buffer.getType()).getNumElements() >= count)
@@ -405,9 +415,9 @@ Values ThreadEmitter::permute(const Values &values, ArrayRef<Bits> columns) {
 /// Shuffles move words of 32 bits; other types are made of them.
 Value ThreadEmitter::shuffle(Value value, gpu::ShuffleMode mode, Value lane) {
   Type type = value.getType();
-  Type word = b.getI32Type(), wide = b.getI64Type();
+  Type word = b.getI32Type();
   if (type.isIndex()) {
-    value = arith::IndexCastOp::create(b, wide, value);
+    value = arith::IndexCastOp::create(b, b.getI64Type(), value);
     return arith::IndexCastOp::create(b, type, shuffle(value, mode, lane));
   }
   unsigned bits = type.getIntOrFloatBitWidth();
@@ -415,21 +425,27 @@ Value ThreadEmitter::shuffle(Value value, gpu::ShuffleMode mode, Value lane) {
     value = arith::BitcastOp::create(b, b.getIntegerType(bits), value);
     return arith::BitcastOp::create(b, type, shuffle(value, mode, lane));
   }
-  if (bits < 32) {
-    value = arith::ExtUIOp::create(b, word, value);
-    return arith::TruncIOp::create(b, type, shuffleWord(value, mode, lane));
+  if (bits % 32) {
+    Type words = b.getIntegerType(llvm::alignTo(bits, 32));
+    value = arith::ExtUIOp::create(b, words, value);
+    return arith::TruncIOp::create(b, type, shuffle(value, mode, lane));
   }
   if (bits == 32)
     return shuffleWord(value, mode, lane);
-  Value half = arith::ConstantIntOp::create(b, wide, 32);
-  Value high = arith::ShRUIOp::create(b, value, half);
-  Value parts[2] = {value, high};
-  for (Value &part : parts) {
+  Value result;
+  for (unsigned first = 0; first < bits; first += 32) {
+    Value part = value, distance;
+    if (first) {
+      distance = arith::ConstantIntOp::create(b, type, first);
+      part = arith::ShRUIOp::create(b, value, distance);
+    }
     part = arith::TruncIOp::create(b, word, part);
-    part = arith::ExtUIOp::create(b, wide, shuffleWord(part, mode, lane));
+    part = arith::ExtUIOp::create(b, type, shuffleWord(part, mode, lane));
+    if (first)
+      part = arith::ShLIOp::create(b, part, distance);
+    result = first ? Value(arith::OrIOp::create(b, result, part)) : part;
   }
-  return arith::OrIOp::create(b, parts[0],
-                              arith::ShLIOp::create(b, parts[1], half));
+  return result;
 }
 
 Value ThreadEmitter::shuffleWord(Value value, gpu::ShuffleMode mode, Value lane) {

@@ -13,7 +13,7 @@ gpu.module @m {
 gpu.module @m {
   gpu.func @open(%m: memref<4xf32>) kernel attributes {known_block_size = array<i32: 2, 1, 1>} {
     %i = arith.constant 0 : index
-    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread first}}
+    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread right before this pass}}
     %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32>
     gpu.return
   }
@@ -77,6 +77,41 @@ gpu.module @m {
     %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32, #a>
     // expected-error @+1 {{is of a tile, and of the vector of its registers, 'vector<2xf32>'}}
     %v = builtin.unrealized_conversion_cast %x : tensor<4xf32, #a> to vector<4xf32>
+    gpu.return
+  }
+}
+// -----
+#b = #lego.spread<register = [[1, 0], [8, 0]], lane = [[2, 0], [4, 0], [0, 1], [0, 2], [0, 4]], warp = []>
+#c = #lego.spread<register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = []>
+gpu.module @m {
+  gpu.func @first(%m: memref<16x8xf16>, %n: memref<16x8xf32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %i = arith.constant 0 : index
+    %x = arith.constant dense<1.0> : tensor<16x16xf16>
+    %y = lego.tile_load %m[%i, %i] : memref<16x8xf16>, tensor<16x8xf16, #b>
+    %z = lego.tile_load %n[%i, %i] : memref<16x8xf32>, tensor<16x8xf32, #c>
+    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread right before this pass}}
+    %d = lego.mma %x, %y, %z : tensor<16x16xf16>, tensor<16x8xf16, #b>, tensor<16x8xf32, #c>
+    gpu.return
+  }
+}
+// -----
+#a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
+gpu.module @m {
+  gpu.func @map(%m: memref<4xf32>) kernel attributes {known_block_size = array<i32: 2, 1, 1>} {
+    %i = arith.constant 0 : index
+    %c = arith.constant dense<1.0> : tensor<4xf32>
+    %x = lego.tile_load %m[%i] : memref<4xf32>, tensor<4xf32, #a>
+    // expected-error @+1 {{has a tile without a layout; run lego-propagate-spread right before this pass}}
+    %y = linalg.map ins(%c : tensor<4xf32>) outs(%x : tensor<4xf32, #a>) (%p: f32, %o: f32) { linalg.yield %p : f32 }
+    gpu.return
+  }
+}
+// -----
+#a = #lego.spread<register = [[1]], lane = [[2]], warp = []>
+gpu.module @m {
+  gpu.func @argument(%x: tensor<4xf32, #a>) attributes {known_block_size = array<i32: 2, 1, 1>} {
+    // expected-error @+1 {{has a tile from outside of the kernel; load it by lego.tile_load}}
+    %y = arith.addf %x, %x : tensor<4xf32, #a>
     gpu.return
   }
 }

@@ -86,3 +86,24 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+// Elements of other widths move as words of 32 bits.
+#p = #lego.spread<register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = []>
+#q = #lego.spread<register = [[32]], lane = [[1], [2], [4], [8], [16]], warp = []>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @words
+  // CHECK-COUNT-4: gpu.shuffle idx {{.*}} : i32
+  // CHECK-COUNT-6: gpu.shuffle idx {{.*}} : i32
+  // CHECK-NOT: gpu.shuffle
+  // MEMORY-LABEL: gpu.func @words
+  gpu.func @words(%m: memref<64xi48>, %n: memref<64xf80>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %i = arith.constant 0 : index
+    %x = lego.tile_load %m[%i] : memref<64xi48>, tensor<64xi48, #p>
+    %y = lego.convert %x : tensor<64xi48, #p> to tensor<64xi48, #q>
+    lego.tile_store %y, %m[%i] : memref<64xi48>, tensor<64xi48, #q>
+    %u = lego.tile_load %n[%i] : memref<64xf80>, tensor<64xf80, #p>
+    %v = lego.convert %u : tensor<64xf80, #p> to tensor<64xf80, #q>
+    lego.tile_store %v, %n[%i] : memref<64xf80>, tensor<64xf80, #q>
+    gpu.return
+  }
+}

@@ -69,3 +69,44 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+// Lanes of a warp of 16.
+#c = #lego.spread<register = [[0, 1], [0, 2], [8, 0]], lane = [[0, 4], [1, 0], [2, 0], [4, 0]], warp = []>
+gpu.module @m {
+  gpu.func @lanes(%m: memref<16x16xf16>, %n: memref<16x8xf16>, %c: memref<16x8xf32>) kernel {
+    %i = arith.constant 0 : index
+    %z = lego.tile_load %c[%i, %i] : memref<16x8xf32>, tensor<16x8xf32, #c>
+    %open = lego.convert %z : tensor<16x8xf32, #c> to tensor<16x8xf32>
+    %x = arith.constant dense<1.0> : tensor<16x16xf16>
+    %y = arith.constant dense<1.0> : tensor<16x8xf16>
+    // expected-error @+1 {{is a product of a warp of 32 lanes, got 16}}
+    %d = lego.mma %x, %y, %open : tensor<16x16xf16>, tensor<16x8xf16>, tensor<16x8xf32>
+    lego.tile_store %d, %c[%i, %i] : memref<16x8xf32>, tensor<16x8xf32>
+    gpu.return
+  }
+}
+// -----
+// Each warp would have all elements along K.
+#c = #lego.spread<register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [[0, 0]], copies = 2>
+gpu.module @m {
+  gpu.func @deep(%c: memref<16x8xf32>) kernel {
+    %i = arith.constant 0 : index
+    %z = lego.tile_load %c[%i, %i] : memref<16x8xf32>, tensor<16x8xf32, #c>
+    %open = lego.convert %z : tensor<16x8xf32, #c> to tensor<16x8xf32>
+    %x = arith.constant dense<1.0> : tensor<16x16384xf16>
+    %y = arith.constant dense<1.0> : tensor<16384x8xf16>
+    // expected-error @+1 {{has a tile with more than 4096 elements in one thread}}
+    %d = lego.mma %x, %y, %open : tensor<16x16384xf16>, tensor<16384x8xf16>, tensor<16x8xf32>
+    lego.tile_store %d, %c[%i, %i] : memref<16x8xf32>, tensor<16x8xf32>
+    gpu.return
+  }
+}
+// -----
+gpu.module @m {
+  gpu.func @argument(%x: tensor<64xf32>, %m: memref<64xf32>) {
+    %i = arith.constant 0 : index
+    // expected-error @+1 {{has a tile from outside of the kernel; load it by lego.tile_load}}
+    lego.tile_store %x, %m[%i] : memref<64xf32>, tensor<64xf32>
+    gpu.return
+  }
+}

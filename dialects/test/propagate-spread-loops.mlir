@@ -119,3 +119,26 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+// What is reduced, or moved along axes, may be known without any thread's work.
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @known
+  // CHECK: %[[X:.*]] = arith.constant dense<2.0{{.*}}> : tensor<32x64xf32, #lego.spread
+  // CHECK: linalg.reduce {{.*}} ins(%[[X]]
+  // CHECK: %[[J:.*]] = lego.tile_index 1 : tensor<32x64xindex, #lego.spread
+  // CHECK: linalg.transpose ins(%[[J]]
+  // LOWER-LABEL: gpu.func @known
+  // LOWER-NOT: lego.
+  gpu.func @known(%m: memref<32xf32>, %n: memref<64x32xindex>) kernel attributes {known_block_size = array<i32: 128, 1, 1>} {
+    %i = arith.constant 0 : index
+    %x = arith.constant dense<2.0> : tensor<32x64xf32>
+    %zero = lego.tile_load %m[%i] : memref<32xf32>, tensor<32xf32>
+    %s = linalg.reduce { arith.addf } ins(%x : tensor<32x64xf32>) outs(%zero : tensor<32xf32>) dimensions = [1]
+    lego.tile_store %s, %m[%i] : memref<32xf32>, tensor<32xf32>
+    %j = lego.tile_index 1 : tensor<32x64xindex>
+    %e = tensor.empty() : tensor<64x32xindex>
+    %t = linalg.transpose ins(%j : tensor<32x64xindex>) outs(%e : tensor<64x32xindex>) permutation = [1, 0]
+    lego.tile_store %t, %n[%i, %i] : memref<64x32xindex>, tensor<64x32xindex>
+    gpu.return
+  }
+}

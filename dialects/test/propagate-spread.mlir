@@ -54,3 +54,26 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+// Registers in another order need no conversion, but upstream replaces the
+// transposition by its operand, which then has to have the layout of the sum.
+#a = #lego.spread<register = [[0, 1], [0, 2]], lane = [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], warp = []>
+#b = #lego.spread<register = [[0, 2], [0, 1]], lane = [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], warp = []>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @order
+  gpu.func @order(%m: memref<8x16xf32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %i = arith.constant 0 : index
+    // CHECK: %[[X:.*]] = lego.tile_load
+    %x = lego.tile_load %m[%i, %i] : memref<8x16xf32>, tensor<8x16xf32, #a>
+    %empty = tensor.empty() : tensor<8x16xf32, #b>
+    // CHECK: %[[Y:.*]] = lego.convert %[[X]]
+    // CHECK: linalg.transpose ins(%[[Y]] :
+    %y = linalg.transpose ins(%x : tensor<8x16xf32, #a>) outs(%empty : tensor<8x16xf32, #b>) permutation = [0, 1]
+    %z = arith.addf %y, %y : tensor<8x16xf32, #b>
+    // CHECK: linalg.broadcast ins(%[[Y]] :
+    %w = linalg.broadcast ins(%x : tensor<8x16xf32, #a>) outs(%empty : tensor<8x16xf32, #b>) dimensions = []
+    %v = arith.addf %z, %w : tensor<8x16xf32, #b>
+    lego.tile_store %v, %m[%i, %i] : memref<8x16xf32>, tensor<8x16xf32, #b>
+    gpu.return
+  }
+}

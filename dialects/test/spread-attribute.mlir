@@ -41,3 +41,6 @@ func.func private @box(tensor<6xf32, #lego.spread<register = [[1]], lane = [[2]]
 // -----
 // expected-error @+1 {{a spread tile has elements of integer, index or float type, got 'complex<f32>'}}
 func.func private @type(tensor<4xcomplex<f32>, #lego.spread<register = [[1]], lane = [[2]], warp = []>>)
+// -----
+// expected-error @+1 {{type `unknown` in dialect `lego`}}
+func.func private @unknown(tensor<4x!lego.unknown, #lego.spread<register = [[1]], lane = [[2]], warp = []>>)

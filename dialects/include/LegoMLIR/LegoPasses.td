@@ -71,6 +71,9 @@ def LegoPropagateSpread : Pass<"lego-propagate-spread"> {
 
     With `warps`, tiles that no layout reaches are loaded in rows: 16 bytes for
     each thread, neighbouring lanes in a row.
+
+    Upstream's canonicalization can make tiles without a layout, where it transposes
+    the operand of a linalg.broadcast in place of its result: run this pass again.
   }];
   let options = [
     Option<"warps", "warps", "unsigned", "0",

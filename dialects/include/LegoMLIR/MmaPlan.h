@@ -50,6 +50,17 @@ SpreadAttr getMmaOperand(const MmaKind &kind, unsigned index,
                          mlir::RankedTensorType operand,
                          mlir::RankedTensorType result, SpreadAttr acc);
 
+/// The layouts of the fragments of a product.
+struct FragmentLayouts {
+  SpreadAttr a, b, result;
+};
+
+/// The layouts to which a product's tiles are converted: their own if they are
+/// those of fragments; or else those for the layout of the result, which it has;
+/// or else those of getMmaResult. Null if a warp has not 32 lanes.
+FragmentLayouts getFragments(mlir::RankedTensorType a, mlir::RankedTensorType b,
+                             mlir::RankedTensorType result);
+
 } // namespace lego
 
 #endif // LEGOMLIR_MMAPLAN_H

@@ -115,6 +115,9 @@ SpreadMap getMapInResult(mlir::Operation *op);
 /// Whether the result of a shape operation or reduction is in the threads that
 /// its operand's layout gives it.
 bool isInThread(mlir::Operation *op);
+/// Whether upstream may replace the operation by its operand, whatever the layouts
+/// of the two are, as it does with transpositions that together move nothing.
+bool mayFoldToOperand(mlir::Operation *op);
 
 /// How a tile changes its layout. In round k each thread sends one register and
 /// reads that of one lane:

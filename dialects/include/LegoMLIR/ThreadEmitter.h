@@ -34,6 +34,8 @@ struct Kernel {
 mlir::Operation *getKernelOf(mlir::Operation *op);
 /// The sizes of its block; empty if they are not known.
 llvm::SmallVector<int64_t> getBlockSize(mlir::Operation *kernel);
+/// Whether a tile is not computed in a kernel: an argument, or from around it.
+bool isFromOutside(mlir::Value tile);
 
 /// Emits code of a kernel at one place.
 class ThreadEmitter {
