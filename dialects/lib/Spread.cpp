@@ -135,14 +135,14 @@ SpreadAttr lego::getAttr(MLIRContext *context, const SpreadMap &map,
 
 SpreadMap lego::renumber(const SpreadMap &map, ArrayRef<int64_t> shape,
                          ArrayRef<int64_t> axes,
-                         ArrayRef<int64_t> resultShape) {
+                         ArrayRef<int64_t> resultShape, bool keepCopies) {
   SpreadMap result{0, map.lanes, map.warps, {}};
   for (auto [k, column] : llvm::enumerate(map.columns)) {
     SmallVector<int64_t> from = split(column, shape), to;
     for (int64_t axis : axes)
       to.push_back(axis < 0 ? 0 : from[axis]);
     Bits element = join(to, resultShape);
-    if (k < map.registers && !element)
+    if (k < map.registers && !element && !keepCopies)
       continue;
     result.registers += k < map.registers;
     result.columns.push_back(element);
@@ -267,7 +267,8 @@ SpreadAttr lego::getBackward(Operation *op, SpreadAttr result) {
   auto shape = paddedOf(op->getResult(0)), wanted = paddedOf(op->getOperand(0));
   auto axesOf = [&](ArrayRef<int64_t> axes) {
     return getAttr(op->getContext(),
-                   renumber(getMap(result, shape), shape, axes, wanted),
+                   renumber(getMap(result, shape), shape, axes, wanted,
+                            mayFoldToOperand(op)),
                    shapeOf(op->getOperand(0)));
   };
   return llvm::TypeSwitch<Operation *, SpreadAttr>(op)

@@ -77,3 +77,20 @@ gpu.module @m {
     gpu.return
   }
 }
+// -----
+// So has a register of copies, which the sum has.
+#c = #lego.spread<register = [[0], [32]], lane = [[1], [2], [4], [8], [16]], warp = [], copies = 2>
+gpu.module @m {
+  // CHECK-LABEL: gpu.func @copies
+  gpu.func @copies(%m: memref<64xf32>) kernel attributes {known_block_size = array<i32: 32, 1, 1>} {
+    %i = arith.constant 0 : index
+    // CHECK: %[[X:.*]] = lego.tile_load %{{.*}} : memref<64xf32>, tensor<64xf32, #[[C:[^>]*]]>>
+    %x = lego.tile_load %m[%i] : memref<64xf32>, tensor<64xf32, #c>
+    %empty = tensor.empty() : tensor<64xf32, #c>
+    // CHECK: linalg.transpose ins(%[[X]] : tensor<64xf32, #[[C]]>>)
+    %y = linalg.transpose ins(%x : tensor<64xf32, #c>) outs(%empty : tensor<64xf32, #c>) permutation = [0]
+    %z = arith.addf %y, %x : tensor<64xf32, #c>
+    lego.tile_store %z, %m[%i] : memref<64xf32>, tensor<64xf32, #c>
+    gpu.return
+  }
+}

@@ -14,8 +14,8 @@ from lego_mlir import interp
 pytestmark = needs_plugin
 LANE_BITS = 5
 CONVERSIONS, BOXES, PROGRAMS = 120, 80, 60
-SWAPPED = 5000762
-"""A program of which canonicalization makes a tile without a layout."""
+FOLDED = 5000762, 9000190, 9000271
+"""Programs of which canonicalization transposes or removes tiles."""
 TIMES = [1, pytest.param(10, marks=pytest.mark.long)]
 """Of these numbers of cases; more than one time draws new ones."""
 TYPES = {"f32": np.float32, "f16": np.float16, "i64": np.int64, "i8": np.int8, "f64": np.float64, "i32": np.int32}
@@ -370,7 +370,7 @@ def tensor(a):
 @pytest.mark.parametrize("warp_bits", [0, 2])
 @pytest.mark.parametrize("times", TIMES)
 def test_programs_without_layouts_compute_what_numpy_does(warp_bits, times):
-    programs = [Program(number, warp_bits) for number in (*numbers(PROGRAMS, times), SWAPPED)]
+    programs = [Program(number, warp_bits) for number in (*numbers(PROGRAMS, times), *FOLDED)]
     passes = f"lego-propagate-spread{{warps={1 << warp_bits}}},canonicalize,cse,lego-propagate-spread,"
     compiled = interp.compile_module(lowered([program.text() for program in programs], passes))
     for program in programs:

@@ -85,11 +85,11 @@ llvm::SmallVector<int64_t> split(Bits element, llvm::ArrayRef<int64_t> shape);
 Bits join(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> shape);
 
 /// The map under other axes: axis k of the result is axis `axes[k]` of `shape`,
-/// or new and of index 0 if that is negative. Registers of copies go. Shapes are
-/// padded.
+/// or new and of index 0 if that is negative. Registers of copies go, unless they
+/// are kept. Shapes are padded.
 SpreadMap renumber(const SpreadMap &map, llvm::ArrayRef<int64_t> shape,
                    llvm::ArrayRef<int64_t> axes,
-                   llvm::ArrayRef<int64_t> resultShape);
+                   llvm::ArrayRef<int64_t> resultShape, bool keepCopies = false);
 
 /// Constants, splats, fills, empty tiles and those of indices, which every
 /// layout fits.
@@ -104,7 +104,8 @@ bool isShapeOp(mlir::Operation *op);
 bool keepsNumbers(mlir::Operation *reshape);
 
 /// Layouts through one operation, or null where it determines none: the
-/// encoding of its result from that of operand 0, and back. Elementwise
+/// encoding of its result from that of operand 0, and back, without copies in
+/// registers, except back through what may fold to its operand. Elementwise
 /// operations, linalg.transpose, broadcast and reduce, tensor.expand_shape and
 /// collapse_shape.
 SpreadAttr getForward(mlir::Operation *op, SpreadAttr operand);
