@@ -32,6 +32,7 @@ from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, height_of, part_of, threads_of, together
 from lego_mlir.choices.scaled_tiles import BLOCK, PAD, SCALES, most_blocks, scaled_tile
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
 from lego_mlir.kernels.grouped_products import MOST_GROUPS, GroupOrder
@@ -63,7 +64,7 @@ REGISTERS: Final = ((24, 240), (56, 224))
 
 
 def build(
-    form: Form = "dense", tile: ProductTile | None = None, blocks: int = 132, result: DType = bf16,
+    form: Form = "dense", tile: ProductTile | None = None, blocks: int = REFERENCE_SMS, result: DType = bf16,
     multiple: int = ALIGNED,
 ) -> Kernel:  # fmt: skip
     """The kernel of a form and a tile for all M, G, N a `multiple` of 1, 2, 4 or 8, and K = 128 S.
