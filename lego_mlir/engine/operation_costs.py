@@ -16,9 +16,10 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | conversion | its plan: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
-Loads, stores, shuffles and exchanges were fitted to random programs that were timed on an H200, with data in memory, in
-the L2 cache, and with one block on a multiprocessor; other slots were chosen with a prototype. Masks, products and
-packed numbers were not timed alone.
+Loads, stores, shuffles and exchanges were fitted to random programs that were timed with data in memory, in the L2
+cache, and with one block on a multiprocessor; other slots were chosen with a prototype. Masks, products and packed
+numbers were not timed alone. The slots, and the runs that they come from, are in the reference's file
+(`hardware.devices`).
 """
 
 from __future__ import annotations
