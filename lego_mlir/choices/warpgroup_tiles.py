@@ -34,7 +34,6 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
 
-Sizes = tuple[int, int, int]
 Clusters = Sequence[tuple[int, int]]
 UNIT: Final = 8
 """Rows or columns of a tile are a multiple, and so is what each block of a cluster copies of them."""

@@ -105,10 +105,9 @@ class LazyValues(dict[int, Any]):
 
 @dataclass(eq=False, slots=True)
 class InFlight:
-    """A product that was issued: its accumulators, a struct for each instruction of 64 rows, and its registers of a."""
+    """A product that was issued, and its registers of a."""
 
     product: WarpgroupProduct
-    structs: list[MlirValue]
     left: list[MlirValue]
     pending: dict[int, MlirValue] = field(default_factory=dict)
     continued: bool = False
@@ -319,7 +318,7 @@ class WarpgroupEmitter(KernelEmitter):
 
     def _fly_on(self, product: WarpgroupProduct, lines: Sequence[Sequence[int]], registers: Sequence[Register]) -> None:
         """A product of another iteration is in flight, whose values these registers hold."""
-        flight, numbers = InFlight(product, [], []), [n for line in lines for n in line]
+        flight, numbers = InFlight(product, []), [n for line in lines for n in line]
         flight.numbers = set(numbers)
         flight.pending = {n: self._registers[r] for n, r in zip(numbers, registers, strict=True)}
         self._held.update(zip(registers, numbers, strict=True))
@@ -378,7 +377,7 @@ class WarpgroupEmitter(KernelEmitter):
             )
         if continued is not None:
             continued.continued = True
-        flight = InFlight(product, structs, read)
+        flight = InFlight(product, read)
         for numbers, struct in zip(product.results, structs, strict=True):
             for i, n in enumerate(numbers):
                 flight.pending[n] = build.value("llvm.extractvalue", (struct,), kind, {"position": f"array<i64: {i}>"})
