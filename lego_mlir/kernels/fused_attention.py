@@ -63,8 +63,8 @@ from lego_mlir.kernels.rule_tiles import (
     read_types,
     table_place,
     table_type,
-    with_parameters,
 )
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel

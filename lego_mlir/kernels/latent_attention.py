@@ -48,7 +48,7 @@ from lego_mlir.kernels.attention_forms import (
 from lego_mlir.kernels.attention_tiles import staged
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, EvenShare, Found, SequencePart, combined, share_of_block
-from lego_mlir.kernels.rule_tiles import with_parameters
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -33,7 +33,7 @@ from lego_mlir.kernels.attention_forms import PAGED_ROWS as ROWS
 from lego_mlir.kernels.attention_tiles import staged, strided
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
-from lego_mlir.kernels.rule_tiles import with_parameters
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.f2.linear import LinearLayout

@@ -19,7 +19,6 @@ panels. Products of few tiles divide K among the blocks of a cluster, which add 
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -48,6 +47,7 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn
 
@@ -123,13 +123,11 @@ def build(
         if isinstance(stores, PartialSums):
             stores.add(c, part_of_k(tile, sizes), min(multiple, 4))
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    scaled_product.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, kind, annotation=tensor) for name, tensor in parameters.items()]
-    )
     tiles = lego.cdiv(M, height_of(tile)) * lego.cdiv(N, tile.n)
     grid = blocks if tile.parts == 1 else tile.parts * tiles
-    return lego.kernel(grid=grid, block=threads_of(tile), cluster=tile.clustered)(scaled_product)
+    return lego.kernel(grid=grid, block=threads_of(tile), cluster=tile.clustered)(
+        with_parameters(scaled_product, parameters)
+    )
 
 
 @dataclass(frozen=True, slots=True)
