@@ -86,23 +86,7 @@ def build(
         )
     M, S = lego.size("M", min=1, max=LARGEST), lego.size("S", min=1, max=LARGEST // BLOCK)
     N = lego.size("N", min=multiple, max=LARGEST, multiple_of=multiple)
-    G = lego.size("G", min=1, max=MOST_GROUPS)
-    of_a, of_b = [G] * (form == "masked"), [G] * (form != "dense")
-    strides = [
-        lego.size(name, min=SCALES, max=LARGEST, multiple_of=SCALES) for name in ("GA", "CA")[form != "masked" :]
-    ]
-    sizes = (M, G, S * BLOCK, N)
-    parameters = {
-        "a": lego.Tensor(f8e4m3fn, Row(*of_a, M, S * BLOCK)),
-        "b": lego.Tensor(f8e4m3fn, Row(*of_b, N, S * BLOCK)),
-        "sa": lego.Tensor(f32, Strided([*of_a, S, M], [*strides, 1], claim=True)),
-        "sb": lego.Tensor(f32, Row(*of_b, lego.cdiv(N, BLOCK), S)),
-    }
-    if form == "tiles":
-        parameters["experts"] = lego.Tensor(i32, Row(lego.cdiv(M, BLOCK)), range=(0, G))
-    elif form != "dense":
-        parameters["rows"] = lego.Tensor(i32, Row(G), range=(0, M + 1))
-    parameters["c"] = lego.Tensor(result, Row(*of_a, M, N))
+    sizes = (M, lego.size("G", min=1, max=MOST_GROUPS), S * BLOCK, N)
 
     def scaled_product(a: Operand, b: Operand, sa: Operand, sb: Operand, *more: Operand) -> None:
         *rows, c = more
@@ -126,8 +110,28 @@ def build(
     tiles = lego.cdiv(M, height_of(tile)) * lego.cdiv(N, tile.n)
     grid = blocks if tile.parts == 1 else tile.parts * tiles
     return lego.kernel(grid=grid, block=threads_of(tile), cluster=tile.clustered)(
-        with_parameters(scaled_product, parameters)
+        with_parameters(scaled_product, parameter_types(form, result, (M, sizes[1], S, N)))
     )
+
+
+def parameter_types(form: Form, result: DType, sizes: tuple[Operand, Operand, Operand, Operand]) -> dict[str, Operand]:
+    """The types of the kernel's parameters for these M, G, S and N."""
+    M, G, S, N = sizes
+    of_a, of_b = [G] * (form == "masked"), [G] * (form != "dense")
+    strides = [
+        lego.size(name, min=SCALES, max=LARGEST, multiple_of=SCALES) for name in ("GA", "CA")[form != "masked" :]
+    ]
+    parameters = {
+        "a": lego.Tensor(f8e4m3fn, Row(*of_a, M, S * BLOCK)),
+        "b": lego.Tensor(f8e4m3fn, Row(*of_b, N, S * BLOCK)),
+        "sa": lego.Tensor(f32, Strided([*of_a, S, M], [*strides, 1], claim=True)),
+        "sb": lego.Tensor(f32, Row(*of_b, lego.cdiv(N, BLOCK), S)),
+    }
+    if form == "tiles":
+        parameters["experts"] = lego.Tensor(i32, Row(lego.cdiv(M, BLOCK)), range=(0, G))
+    elif form != "dense":
+        parameters["rows"] = lego.Tensor(i32, Row(G), range=(0, M + 1))
+    return parameters | {"c": lego.Tensor(result, Row(*of_a, M, N))}
 
 
 @dataclass(frozen=True, slots=True)
