@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import harness
 import mlir_kernels
 import runner
+from attention import BLOCKS, flash_batch
 from harness import Contender
 
 NAME, PAGE, TARGET = "attention_rules", "results/attention.md", "sm_90a"
-POSITIONS, FEATURES, BLOCKS = 16384, 2048, 132  # of all batches, of all heads, of an H200
 WINDOW, PREFIX, CAP, DOCUMENTS = 1024, 512, 30.0, 6
 TOLERANCE = 2e-2
 TILES = {64: {"lego": (3, 64, 4, None), "lego 4 groups": (4, 64, 4, None), "lego 132 blocks": (3, 64, 4, BLOCKS)},
@@ -109,11 +109,6 @@ def render(folder: Path, cases: Sequence[harness.Case]) -> None:
                 mlir_kernels.keep_cubin(at, rule_tiles.build_table(form, shape), TARGET)
 
 
-def batch_of(features: int, length: int) -> tuple[int, int]:
-    """Batches and heads."""
-    return max(POSITIONS // length, 1), FEATURES // features
-
-
 def arrays_of(rule: str, batch: int, heads: int, length: int) -> dict[str, Any]:
     """What the rules read: documents of drawn lengths, and ALiBi's slopes."""
     import torch
@@ -159,7 +154,7 @@ def timed(folder: Path, rule: str, features: int, length: int) -> list[Contender
     import torch
     from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
-    batch, heads = batch_of(features, length)
+    batch, heads = flash_batch(features, length)
     q, k, v = (torch.randn(batch, heads, length, features, device="cuda", dtype=torch.bfloat16) for _ in range(3))
     arrays = arrays_of(rule, batch, heads, length)
     pair, runs = theirs(rule, arrays), {}

@@ -414,7 +414,7 @@ def predicted(case: tuple[str, int, int]) -> list[Made]:
     names = {str(width or "naive"): width for width in WIDTHS}
     orders = {name: schedule_model.order_named(name, n) for name in names}
     mapping = schedule_model.MAPPINGS["ours"]
-    found = schedule_model.predictions(workload, orders, block, time_model.H200, mapping=mapping)
+    found = schedule_model.predictions(workload, orders, block, time_model.chip_named("h200"), mapping=mapping)
     blocks = -(-n * n // block)
     return [
         {"kind": kind, "n": n, "block": block, "width": names[name], "ms": round(estimate.seconds * 1e3, 4),
@@ -456,7 +456,9 @@ def agreements(rows: list[Made]) -> list[list[str]]:
                 name: simulation.rows(width) if name == "naive" else schedule.columns(height, width, width=int(name))
                 for name in measured
             }
-            predicted = schedule_model.predictions(workload, orders, threads, time_model.H200, mapping=mapping)
+            predicted = schedule_model.predictions(
+                workload, orders, threads, time_model.chip_named("h200"), mapping=mapping
+            )
             found = schedule_model.agreement(measured, predicted)
             best = min(measured, key=lambda name: measured[name])
             gains = [f"{measured['naive'] / measured[name]:.3f}" for name in (best, found.choice)]

@@ -103,7 +103,7 @@ class Problem:
         return (torch.softmax(s, -1) @ v).transpose(0, 1)
 
     def require(self, found: Any, what: str) -> float:
-        return max(harness.require_close(found[b], one, TOLERANCE, f"{what}, {b}") for b, one in self.some.items())
+        return harness.require_each(found, self.some, TOLERANCE, what)
 
 
 def timed(folder: Path, *case: Any) -> list[harness.Contender]:

@@ -308,6 +308,11 @@ def scratch(kernel: Any) -> list[Any]:
     ]
 
 
+def require_each(found: Any, expected: Mapping[int, Any], tolerance: float, what: str) -> float:
+    """The largest error of the results of some sequences. Raises as `require_close` does."""
+    return max(require_close(found[b], one, tolerance, f"{what}, {b}") for b, one in expected.items())
+
+
 def require_close(found: Any, expected: Any, tolerance: float, what: str) -> float:
     """The largest error, relative to the largest value. Raises WrongResultError where it is too large or not finite."""
     import torch

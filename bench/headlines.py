@@ -232,7 +232,7 @@ def _fitted() -> tuple[Point, ...]:
     """The time of the best candidate over that of the shipped choice, for each size of the runs."""
     import product_fit
 
-    found = product_fit.chosen(product_fit.H200, product_fit.Runs(product_fit.recorded()))
+    found = product_fit.chosen(product_fit.REFERENCE_DEVICE, product_fit.Runs(product_fit.recorded()))
     return tuple(Point(*RUNS[name], 1 / choice.ratio) for (name, *_), (choice, _) in found.items() if name in RUNS)
 
 

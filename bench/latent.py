@@ -96,7 +96,7 @@ class Problem:
         return torch.softmax(s, -1) @ keys[:, :LATENT]
 
     def require(self, found: Any, what: str) -> float:
-        return max(harness.require_close(found[b], one, TOLERANCE, f"{what}, {b}") for b, one in self.some.items())
+        return harness.require_each(found, self.some, TOLERANCE, what)
 
 
 def timed(folder: Path, *case: Any) -> list[harness.Contender]:

@@ -101,11 +101,16 @@ def shared_bytes(compilation: Any) -> int:
     return facts.static_shared + facts.dynamic_shared
 
 
-def blocks_per_sm(row: Any, threads: int, shared_per_sm: int) -> int:
+def blocks_per_sm(row: Any, threads: int) -> int:
     """How many blocks fit an SM at once: registers are given out 8 a thread at a time, and the system takes 1 KiB of
-    shared memory for each block. CUDA C++ Programming Guide, "Compute Capabilities"."""
+    shared memory for each block."""
+    from lego_mlir.hardware import limits
+
     registers = -(-row["registers"] // 8) * 8 * threads
-    return max(1, min(64 * 1024 // registers, shared_per_sm // (row["shared_bytes"] + 1024), 2048 // threads, 32))
+    by_shared = limits.SHARED_PER_SM // (row["shared_bytes"] + limits.RESERVED_SHARED_BYTES)
+    return max(
+        1, min(limits.REGISTERS_PER_SM // registers, by_shared, limits.THREADS_PER_SM // threads, limits.BLOCKS_PER_SM)
+    )
 
 
 def static_path(name: str, target: str) -> Path:

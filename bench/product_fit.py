@@ -36,7 +36,14 @@ from product_runs import SMS
 
 from lego_mlir.choices import scaled_tiles
 from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
-from lego_mlir.choices.product_device import H200, Launches, LaunchKind, MatrixPath, ProductDevice, ScaledPath
+from lego_mlir.choices.product_device import (
+    REFERENCE_DEVICE,
+    Launches,
+    LaunchKind,
+    MatrixPath,
+    ProductDevice,
+    ScaledPath,
+)
 from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.choices.product_time import time_of
 from lego_mlir.choices.warp_tiles import RESIDENT
@@ -80,7 +87,7 @@ FITTED = {
 """The constants that are fitted; others have sources."""
 EXPONENTS = ("rounds", "units", "waits", "limits")
 START = replace(
-    H200, l2=1.3e5, latency=0.6, cold=0.6, cluster=0.6, dram_power=2e-8, rounds=20.0,
+    REFERENCE_DEVICE, l2=1.3e5, latency=0.6, cold=0.6, cluster=0.6, dram_power=2e-8, rounds=20.0,
     launches={
         "flushed": LaunchKind(5.0, 5.0, 0.9, 1.0, 1.0, 2e7), "steady": LaunchKind(1.5, 1.0, 1.0, 0.0, 0.0, 0.0),
         "rotated": LaunchKind(2.5, 2.5, 1.0, 0.0, 1.0, 0.0),
@@ -94,8 +101,8 @@ START = replace(
         "warpgroups": MatrixPath(
             matrix=1.3, issue=0.0, shared=0.5, row=1.0, line=0.5, sector=0.5, wait=20.0, chain=3.0, fill=500.0,
             drain=300.0, store=1.0, arrival=0.5, sum=0.1, held=2.0, matrix_power=1.0, line_power=0.5,
-            shared_power=0.1, units=4.0, waits=4.0, limits=4.0, publish=H200.paths["warpgroups"].publish,
-            gather=H200.paths["warpgroups"].gather, reach=H200.paths["warpgroups"].reach,
+            shared_power=0.1, units=4.0, waits=4.0, limits=4.0, publish=REFERENCE_DEVICE.paths["warpgroups"].publish,
+            gather=REFERENCE_DEVICE.paths["warpgroups"].gather, reach=REFERENCE_DEVICE.paths["warpgroups"].reach,
         ),
     },
 )  # fmt: skip
@@ -305,7 +312,7 @@ class Runs(Groups):
 
     def __init__(self, rows: list[Measured]) -> None:
         super().__init__(rows)
-        counted = [counts_of(row.product, row.tile, H200) for row in rows]
+        counted = [counts_of(row.product, row.tile, REFERENCE_DEVICE) for row in rows]
         self.counts = TileCounts(*(np.array(column, dtype=float) for column in zip(*counted, strict=True)))
         self.families, self.kinds = [row.tile.family for row in rows], [row.launches for row in rows]
         self._places: dict[tuple[str, ...], tuple[Any, Any]] = {}
@@ -406,7 +413,7 @@ def scaled_fit(runs: Groups) -> ScaledPath:
 
 def scaled_times(runs: Groups, path: ScaledPath) -> Any:
     """The predicted microseconds of all rows."""
-    device = replace(H200, scaled=path)
+    device = replace(REFERENCE_DEVICE, scaled=path)
     sizes = [(row.product.m, 1, row.product.n, row.product.k) for row in runs.rows]
     pairs = zip(sizes, runs.rows, strict=True)
     return np.array([scaled_tiles.microseconds(size, row.tile, device) for size, row in pairs])
@@ -558,7 +565,7 @@ def table() -> None:
     """The page of the choices."""
     rows = recorded()
     runs = Runs(rows)
-    held, shipped = cross_validated(rows), chosen(H200, runs)
+    held, shipped = cross_validated(rows), chosen(REFERENCE_DEVICE, runs)
     summary = []
     for run, what in RUNS.items():
         there, here = ([c.ratio for (name, *_), (c, _) in found.items() if name == run] for found in (held, shipped))

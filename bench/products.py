@@ -256,7 +256,7 @@ def sync_static() -> list[dict[str, Any]]:
     """Every candidate for mma.sync in every layout at 4096, f16 to f16; the largest also as bf16, and into f32."""
     from lego_mlir.choices.warp_tiles import CANDIDATES
 
-    rows, shared_per_sm = [], 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
+    rows = []
     for choice, layouts in every(CANDIDATES, LAYOUTS):
         for dtype, result in [("f16", "f16")] + [("bf16", "bf16"), ("f16", "f32")] * (choice == CANDIDATES[0]):
             product = Product(STUDIED_SYNC.size, layouts, dtype, result)
@@ -265,7 +265,7 @@ def sync_static() -> list[dict[str, Any]]:
             facts = {**recorded_tiles.as_row(choice), "layouts": layouts, "dtype": dtype, "result": result}
             name = f"{label_of(choice)} {layouts} {dtype} {result}"
             row = harness.static_row(code, "HMMA", kernel=name, **facts)
-            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, choice.threads, shared_per_sm)
+            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, choice.threads)
             rows.append(row)
     return rows
 

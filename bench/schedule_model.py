@@ -36,13 +36,14 @@ from lego_mlir.caches import placement, simulation, time_model, workloads
 from lego_mlir.caches.levels import CacheLevel
 from lego_mlir.caches.simulation import rows
 from lego_mlir.caches.space_time import SpaceTime, space_time
-from lego_mlir.caches.time_model import H200
+from lego_mlir.caches.time_model import chip_named
 
 if TYPE_CHECKING:
     from lego_mlir.caches.simulation import OrderLike
     from lego_mlir.caches.time_model import Chip, Estimate
     from lego_mlir.caches.workloads import Workload
 
+H200, RTX_2080_SUPER = chip_named("h200"), chip_named("rtx2080super")
 BENCH: Final = Path(__file__).parent
 LISTING_5 = 35
 """Machine instructions of the thesis's mapping beyond those of the naive index: 61 - 26 (signed, sm_90)."""
@@ -151,7 +152,7 @@ def thesis(kind: str) -> Iterator[tuple[str, int, Agreement]]:
     for title, (name, size, table) in thesis_tables().items():
         if (name == "product") == (kind == "products"):
             for threads, ms in table.items():
-                yield title, threads, agreement_of(name, size, threads, ms, time_model.RTX_2080_SUPER)
+                yield title, threads, agreement_of(name, size, threads, ms, RTX_2080_SUPER)
 
 
 def gains() -> Iterator[tuple[dict[str, str], float]]:

@@ -33,7 +33,6 @@ PLAIN_TARGET, EXAMPLES = "sm_90", harness.BENCH.parent / "examples"
 
 # -- on mma.sync, the values spread over threads: against Triton's tutorial and torch
 
-SHARED_PER_SM = 228 * 1024  # CUDA C++ Programming Guide, "Compute Capabilities"
 SPREAD_TEXTS = """\
 64 128 64 4 held|64 128 64 4 held lazy|64 128 32 4|64 256 64 8 held|64 64 64 4 held|64 128 64 4 held pipelined
 64 128 32 4 held pipelined|64 128 32 4 pipelined|64 128 32 4 held pipelined 3
@@ -94,7 +93,7 @@ def spread_static() -> list[dict[str, Any]]:
                 code, "HMMA", kernel=f"{label(features, mask, configuration)} {dtype}", features=features, mask=mask,
                 dtype=dtype, **configuration,
             )  # fmt: skip
-            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, 32 * configuration["warps"], SHARED_PER_SM)
+            row["blocks_per_sm"] = mlir_kernels.blocks_per_sm(row, 32 * configuration["warps"])
             rows.append(row)
     return rows
 

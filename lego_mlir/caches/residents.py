@@ -42,7 +42,6 @@ INTERLEAVING, HIT, MISS, TOGETHER, INSTRUCTIONS, THREADS, WARPS, SLOTS, PRIVATE,
 )
 
 DONE, WAITING, FULL = range(3)
-MOST_LINES: Final = WARP  # of one instruction: each lane in another line
 _QUEUES: Final = 2  # warps back from a hit, and from a miss
 
 

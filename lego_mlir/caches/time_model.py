@@ -85,7 +85,8 @@ class Chip:
 
 CHIPS: Final = {file["alias"]: Chip(file["alias"], **file["caches"]["constants"]) for file in devices.having("caches")}
 """The devices to which the constants were fitted."""
-H200, RTX_2080_SUPER = CHIPS["h200"], CHIPS["rtx2080super"]
+REFERENCE_CHIP: Final = CHIPS[devices.file_of(devices.REFERENCE)["alias"]]
+"""That of a prediction where no chip is given."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Final
 
 from lego_mlir.choices import warp_tiles, warpgroup_tiles
 from lego_mlir.choices.product_counts import ProductSize
-from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ProductDevice
 from lego_mlir.choices.product_tile import BYTES
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.choices.warpgroup_tiles import Wanted
@@ -46,7 +46,7 @@ def can(size: Sizes, layouts: str, dtype: str = "f16", result: str = "f16") -> b
 
 @lru_cache(KEPT)
 def warpgroups_compute(
-    size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice = H200, always: bool = False,
+    size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice = REFERENCE_DEVICE, always: bool = False,
     fused: bool = False, operands: int = 0,
 ) -> bool:  # fmt: skip
     """Whether warpgroups compute a product: they can, and nothing else does, or it is not predicted quicker.

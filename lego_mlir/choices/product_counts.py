@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 from lego_mlir.choices.product_device import ProductDevice
 from lego_mlir.choices.product_tile import BYTES, LEAST_STEPS, STEP, ProductTile, exchanged
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, RESERVED_SHARED_BYTES, WARP
+from lego_mlir.hardware.limits import REGISTERS_PER_SM, RESERVED_SHARED_BYTES, SHARED_PER_SM, THREADS_PER_SM, WARP
 from lego_mlir.hardware.memory import LINE_BYTES, SECTOR_BYTES
 from lego_mlir.hardware.rounds import rounds_of
 
@@ -32,8 +32,6 @@ BOX: Final = 128
 """Bytes of a row of the boxes that tensor maps copy, in 128-byte swizzles."""
 SHARED_WAVEFRONT: Final = 128
 """Bytes of shared memory that an SM reads or writes in a clock. CUDA C++ Programming Guide."""
-SHARED_PER_SM: Final = 228 * 1024
-THREADS_PER_SM: Final = 2048
 GROUP_ROWS: Final = 2048
 """Rows of C in a group of the tile order."""
 SUMS: Final = 1024

@@ -2,7 +2,7 @@
 
 `bench/product_fit.py fit` writes them (`hardware.devices`), with their run, date and sources.
 
->>> H200.sms, device_with(108).sms, device_with(108) is device_with(108)
+>>> REFERENCE_DEVICE.sms, device_with(108).sms, device_with(108) is device_with(108)
 (132, 108, True)
 """
 
@@ -210,29 +210,31 @@ def _value(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
 
-H200: Final = device_from(devices.reference("products"))
+REFERENCE_DEVICE: Final = device_from(devices.reference("products"))
+"""That of a choice where no device is given."""
 
 
 @cache
 def device_with(multiprocessors: int) -> ProductDevice:
     """The reference with this many multiprocessors, of which nothing else is known."""
-    return H200 if multiprocessors == H200.sms else replace(H200, sms=multiprocessors)
+    of = REFERENCE_DEVICE
+    return of if multiprocessors == of.sms else replace(of, sms=multiprocessors)
 
 
 @cache
 def device_for(numbers: DeviceNumbers) -> ProductDevice:
     """A device by its numbers: the constants of its file, or the reference's, scaled to its clocks, DRAM and L2.
 
-    >>> h100 = device_for(DeviceNumbers("another device", 132, 1980.0, 3.36e6, 50_000_000))
-    >>> h100.frequency == H200.frequency, round(h100.dram / H200.dram, 3)
+    >>> other = device_for(DeviceNumbers("another device", 132, 1980.0, 3.36e6, 50_000_000))
+    >>> other.frequency == REFERENCE_DEVICE.frequency, round(other.dram / REFERENCE_DEVICE.dram, 3)
     (True, 0.7)
     """
     if "products" in devices.file_of(numbers.name):
-        fitted = H200 if numbers.name == REFERENCE else device_from(constants_of(numbers.name, "products"))
+        fitted = REFERENCE_DEVICE if numbers.name == REFERENCE else device_from(constants_of(numbers.name, "products"))
         return fitted if numbers.multiprocessors == fitted.sms else replace(fitted, sms=numbers.multiprocessors)
     LOG.info("%s: no constants were fitted to it; tiles are chosen by the model with its own numbers", numbers.name)
-    of = numbers_of(REFERENCE)
+    of, fitted = numbers_of(REFERENCE), REFERENCE_DEVICE
     return replace(
-        H200, sms=numbers.multiprocessors, frequency=H200.frequency * numbers.mhz / of.mhz,
-        dram=H200.dram * numbers.bandwidth / of.bandwidth, l2_bytes=H200.l2_bytes * numbers.l2_bytes / of.l2_bytes,
+        fitted, sms=numbers.multiprocessors, frequency=fitted.frequency * numbers.mhz / of.mhz,
+        dram=fitted.dram * numbers.bandwidth / of.bandwidth, l2_bytes=fitted.l2_bytes * numbers.l2_bytes / of.l2_bytes,
     )  # fmt: skip

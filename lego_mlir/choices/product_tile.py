@@ -95,11 +95,6 @@ class ProductTile:
         return WARP * self.warps[0] * self.warps[1]
 
     @property
-    def warp_tile(self) -> tuple[int, int]:
-        """The part of C that one warp computes."""
-        return self.m // self.warps[0], self.n // self.warps[1]
-
-    @property
     def sharing(self) -> int:
         """Blocks that fetch operands together."""
         return self.cluster[0] * self.cluster[1]

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
-from lego_mlir.choices.product_device import H200, Launches, LaunchKind, MatrixPath, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, Launches, LaunchKind, MatrixPath, ProductDevice
 from lego_mlir.choices.product_tile import Family, ProductTile
 from lego_mlir.hardware.memory import LINE_BYTES
 
@@ -135,7 +135,7 @@ def time_of(counts: TileCounts, path: MatrixPath, device: ProductDevice, kind: L
 
 
 def product_time(
-    product: ProductSize, tile: ProductTile, device: ProductDevice = H200, launches: Launches = "flushed",
+    product: ProductSize, tile: ProductTile, device: ProductDevice = REFERENCE_DEVICE, launches: Launches = "flushed",
     shared: int = 0,
 ) -> ProductTime:  # fmt: skip
     """The time of a product by tiles of this kind, and its parts; a block takes `shared` bytes, if they are known."""

@@ -14,7 +14,7 @@ from functools import lru_cache
 from math import sqrt
 from typing import Final
 
-from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, WARPGROUP, ProductTile
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
@@ -122,8 +122,8 @@ def shapes(room: int, clusters: bool = False, more: bool = False) -> list[Produc
 
 @lru_cache(1024)
 def choose(
-    size: Rows, device: ProductDevice = H200, room: int = LARGEST_SHARED_BYTES, lines: int = 1, clusters: bool = False,
-    more: bool = False, columns_of_b: bool = True,
+    size: Rows, device: ProductDevice = REFERENCE_DEVICE, room: int = LARGEST_SHARED_BYTES, lines: int = 1,
+    clusters: bool = False, more: bool = False, columns_of_b: bool = True,
 ) -> ProductTile:  # fmt: skip
     """The tile of the least time, for groups or matrices of as many rows each; `lines` of 128 bytes hold 64 elements.
 

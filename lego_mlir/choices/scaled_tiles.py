@@ -16,7 +16,7 @@ from functools import lru_cache
 from math import gcd
 from typing import Final
 
-from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import BARRIER_BYTES, GROUPS, ROWS, Rows, height_of, part_of
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
@@ -78,7 +78,7 @@ def most_blocks(columns: int) -> int:
 
 
 @lru_cache(1024)
-def choose(form: str, size: Rows, device: ProductDevice = H200, *, whole: bool = True) -> ProductTile:
+def choose(form: str, size: Rows, device: ProductDevice = REFERENCE_DEVICE, *, whole: bool = True) -> ProductTile:
     """The tile of the least time for all rows, groups, N and K; if not `whole`, threads store parts of whole lines."""
     found = [t for t in shapes(form) if whole or t.parts > 1 or part_of(t)[1] % LINE == 0 or part_of(t)[1] == ROWS]
     rows, _, n, _ = size

@@ -32,7 +32,7 @@ from dataclasses import replace
 from typing import Final
 
 from lego_mlir.choices.product_counts import ProductSize
-from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ProductDevice
 from lego_mlir.choices.product_tile import LEAST_STEPS, ProductTile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.errors import UsageError
@@ -63,7 +63,7 @@ PARTED: Final = (
     ProductTile(32, 64, 128, (1, 4), 4),
     ProductTile(64, 64, 64, (2, 2), 6),
 )
-"""Tiles for K in parts by their rows; stages for RESIDENT blocks on a multiprocessor of 228 KB."""
+"""Tiles for K in parts by their rows; stages for RESIDENT blocks on a multiprocessor of SHARED_PER_SM bytes."""
 RESIDENT: Final = 2
 MOST_ROWS: Final = 64
 LEAST_DEPTH: Final = 512
@@ -74,7 +74,7 @@ NARROW: Final = (ProductTile(16, 64, 64, (1, 4)), ProductTile(64, 64, 32, (2, 2)
 """Tiles whose threads copy: for few rows, for few tiles, and others."""
 
 
-def choose(product: ProductSize, shared_bytes: int, device: ProductDevice = H200) -> ProductTile:
+def choose(product: ProductSize, shared_bytes: int, device: ProductDevice = REFERENCE_DEVICE) -> ProductTile:
     """The tile for a product on a device with `shared_bytes` of shared memory per block.
 
     Raises UsageError for layouts outside LAYOUTS, and where no candidate fits.
@@ -114,7 +114,7 @@ def is_parted(m: int, k: int) -> bool:
     return m <= MOST_ROWS and k >= LEAST_DEPTH
 
 
-def choose_parts(product: ProductSize, device: ProductDevice = H200) -> ProductTile:
+def choose_parts(product: ProductSize, device: ProductDevice = REFERENCE_DEVICE) -> ProductTile:
     """The tile for these rows, and the fewest parts whose time by the model is within CLOSE of the least."""
     tile = next(tile for tile in PARTED if tile.m >= min(product.m, MOST_ROWS))
     found = [with_parts(product, tile, parts, device.sms) for parts in range(1, most_parts(product.k, tile) + 1)]
@@ -136,7 +136,7 @@ def most_parts(k: int, tile: ProductTile) -> int:
     return max(1, min(MOST_PARTS, k // (tile.k * LEAST_STEPS)))
 
 
-def choose_narrow(m: int, n: int, multiprocessors: int = H200.sms) -> ProductTile:
+def choose_narrow(m: int, n: int, multiprocessors: int = REFERENCE_DEVICE.sms) -> ProductTile:
     """The tile whose threads copy: a large one if there are enough of them for the device."""
     few, small, large = NARROW
     if m <= few.m:

@@ -27,14 +27,13 @@ from typing import Final
 
 from lego_mlir.aliases import Json
 from lego_mlir.choices.product_counts import ProductSize, reached_by
-from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ProductDevice
 from lego_mlir.choices.product_tile import BUFFERS, BYTES, STEP, WARPGROUP, Knob, ProductTile, exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.memory import SECTOR_BYTES
 from lego_mlir.hardware.stage_rings import ENOUGH_STAGES, StageRing
 
-Sizes = tuple[int, int, int]
 Clusters = Sequence[tuple[int, int]]
 UNIT: Final = 8
 """Rows or columns of a tile are a multiple, and so is what each block of a cluster copies of them."""
@@ -132,7 +131,7 @@ class Wanted:
     m: int
     n: int
     k: int
-    device: ProductDevice = H200
+    device: ProductDevice = REFERENCE_DEVICE
     layouts: str = "NT"
     bytes_: int = BYTES
     exact: int = 0
@@ -208,8 +207,8 @@ class Wanted:
 
 @lru_cache(KEPT)
 def choose(
-    m: int, n: int, k: int, device: ProductDevice = H200, layouts: str = "NT", bytes_: int = BYTES, exact: int = 0,
-    fused: bool = False, operands: int = 0,
+    m: int, n: int, k: int, device: ProductDevice = REFERENCE_DEVICE, layouts: str = "NT", bytes_: int = BYTES,
+    exact: int = 0, fused: bool = False, operands: int = 0,
 ) -> ProductTile:  # fmt: skip
     """The quickest division of a product on a device by the model; the other arguments are those of `Wanted`.
 

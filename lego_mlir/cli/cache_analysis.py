@@ -68,7 +68,7 @@ def results(args: argparse.Namespace) -> list[Json]:
     from lego_mlir.caches import time_model
     from lego_mlir.tracing.definition.kernel import Kernel
 
-    chip = time_model.chip_named(args.chip or time_model.H200.name)
+    chip = time_model.chip_named(args.chip or time_model.REFERENCE_CHIP.name)
     loaded = spec.load(args.spec)
     kernels = loaded.runnable(args.kernel)
     if args.diagram:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from lego_mlir.cli import options
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.kernels.attention_forms import HEADS, AttentionForm
 from lego_mlir.tracing.trace.dtypes import dtype_named, f8e4m3fn
 
@@ -25,7 +26,6 @@ ATTENTION: Final = "attention"
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 DTYPES: Final = ("f16", "bf16")
 RESULTS: Final = (*DTYPES, "f32")
-MULTIPROCESSORS: Final = 132  # of an H100 SXM or H200; NVIDIA H100 Tensor Core GPU Architecture, table 1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--layouts", choices=LAYOUTS, nargs="+", default=["NN"], help="A and B in rows (N) or columns (T); default: NN"
     )
     products.add_argument(
-        "--multiprocessors", type=options.at_least(1), default=MULTIPROCESSORS, metavar="N",
+        "--multiprocessors", type=options.at_least(1), default=REFERENCE_SMS, metavar="N",
         help="of the GPU, which large products are tuned to (default: %(default)s)",
     )  # fmt: skip
     forms = parser.add_argument_group("the kernels of lego_mlir.attention, for all lengths; --dtype as above")

@@ -16,9 +16,10 @@ A slot is what one arithmetic instruction, one shuffle or one wavefront of share
 | conversion | its plan: 2 a shuffle, 3/2 a wavefront, 1 an access; 24 for addresses, once; waits in loops |
 | value | 1/50 a register, and 2 for each register beyond 64, which may spill |
 
-Loads, stores, shuffles and exchanges were fitted to random programs that were timed on an H200, with data in memory, in
-the L2 cache, and with one block on a multiprocessor; other slots were chosen with a prototype. Masks, products and
-packed numbers were not timed alone.
+Loads, stores, shuffles and exchanges were fitted to random programs that were timed with data in memory, in the L2
+cache, and with one block on a multiprocessor; other slots were chosen with a prototype. Masks, products and packed
+numbers were not timed alone. The slots, and the runs that they come from, are in the reference's file
+(`hardware.devices`).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ from lego_mlir.engine.tile_graph import (
     TileNode,
     VoteTile,
 )
-from lego_mlir.engine.tile_memory import LINE_BYTES, SECTOR_BYTES
+from lego_mlir.engine.tile_memory import LINE_BYTES, SECTOR_BYTES, TileMemory
 from lego_mlir.f2 import shape_ops
 from lego_mlir.f2.axis_bits import axis_bits, resized
 from lego_mlir.f2.banks import WORD_BITS
@@ -186,21 +187,7 @@ def operation_slots(
         case (
             LoadTile(memory=memory) | IndexedTile(memory=memory) | StoreTile(memory=memory) | ScatterTile(memory=memory)
         ) if memory is not None:
-            stored = isinstance(operation, StoreTile | ScatterTile)
-            a, made = memory.accesses(state, stored=stored), n / state.in_sizes["register"]
-            if stored and memory.divides_bytes(a.vector):
-                return IMPOSSIBLE
-            if memory.space != "global":
-                wavefronts = memory.wavefronts(state, a.vector)
-                return made * a.requests * (MOVED_SLOTS + WAVEFRONT_SLOTS * wavefronts) + kept
-            inside = prod(node.state_shape) / prod(state.out_sizes.values())
-            if graph is not None:  # that of a warp of the block, which has no warps that are outside
-                inside *= state.in_sizes["warp"] / graph.warps
-            kept += MASK_SLOTS * memory.masks(state)
-            moved = (STORE_SECTOR_SLOTS if stored else SECTOR_SLOTS) * a.sectors + PART_SLOTS * a.parts
-            if stored:
-                return inside * (STORE_LINE_SLOTS * a.lines + STORE_REQUEST_SLOTS * a.requests + moved) + kept
-            return made * (LINE_SLOTS * a.lines + REQUEST_SLOTS * a.requests) + inside * moved + kept
+            return _memory_slots(node, memory, state, graph, kept)
         case MapTile(slots):
             return slots * words + kept
         case VoteTile():
@@ -229,6 +216,27 @@ def operation_slots(
                 return _group_slots(node, operation, state, needed) + kept
             return _product_slots(node, operation, state, needed, graph) + kept
     return kept
+
+
+def _memory_slots(
+    node: TileNode, memory: TileMemory, state: LinearLayout, graph: TileGraph | None, kept: float
+) -> float:
+    """The slots of an access of a tile in memory, with those of what it has in registers, `kept`."""
+    stored = isinstance(node.operation, StoreTile | ScatterTile)
+    a, made = memory.accesses(state, stored=stored), held(state, node.state_shape) / state.in_sizes["register"]
+    if stored and memory.divides_bytes(a.vector):
+        return IMPOSSIBLE
+    if memory.space != "global":
+        wavefronts = memory.wavefronts(state, a.vector)
+        return made * a.requests * (MOVED_SLOTS + WAVEFRONT_SLOTS * wavefronts) + kept
+    inside = prod(node.state_shape) / prod(state.out_sizes.values())
+    if graph is not None:  # that of a warp of the block, which has no warps that are outside
+        inside *= state.in_sizes["warp"] / graph.warps
+    kept += MASK_SLOTS * memory.masks(state)
+    moved = (STORE_SECTOR_SLOTS if stored else SECTOR_SLOTS) * a.sectors + PART_SLOTS * a.parts
+    if stored:
+        return inside * (STORE_LINE_SLOTS * a.lines + STORE_REQUEST_SLOTS * a.requests + moved) + kept
+    return made * (LINE_SLOTS * a.lines + REQUEST_SLOTS * a.requests) + inside * moved + kept
 
 
 def _staging_slots(node: TileNode, warps: int) -> float:

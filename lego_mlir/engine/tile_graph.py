@@ -313,11 +313,6 @@ class TileGraph:
         self.warps, self.unit = warps, unit
         self.nodes: list[TileNode] = []
 
-    @property
-    def warp_bits(self) -> int:
-        """Bits of the warp of a block."""
-        return (self.warps - 1).bit_length()
-
     def add(
         self,
         operation: TileOperation,

@@ -118,7 +118,6 @@ def join_backward(layout: LinearLayout) -> LinearLayout:
 
 
 split_tensor = join_backward
-split_backward = join_tensors
 
 
 def broadcast(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:

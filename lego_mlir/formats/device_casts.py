@@ -12,7 +12,6 @@ bits. A group is what shares a scale on either side; a thread reads its elements
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from functools import partial
 from math import lcm
@@ -36,6 +35,7 @@ from lego_mlir.formats.storage_format import StorageFormat
 from lego_mlir.formats.stored_fields import PlaceDigit, StoredField
 from lego_mlir.layout import Row
 from lego_mlir.layout.canonical import product
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.trace.dtypes import dtype_named
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def cast_kernel(plan: Conversion) -> tuple[Kernel, list[str], list[str]]:
                     code = 7 if b.zero == "zero_minus_1" else 8
                     found[b.zero][first // (2 * b.group) + pair] = lego.u8(code * 17)
 
-    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=k) for n, k in kinds.items()]
-    cast.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    kernel = lego.kernel(grid=-(-groups // THREADS), block=THREADS, contract=False)(cast)
+    kernel = lego.kernel(grid=-(-groups // THREADS), block=THREADS, contract=False)(with_parameters(cast, kinds))
     return kernel, [f.name for f in reads], [f.name for f in writes]
 
 

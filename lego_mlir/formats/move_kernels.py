@@ -10,9 +10,8 @@ two fields, are kernels of their own, one after the other, which read what they 
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -38,6 +37,7 @@ from lego_mlir.formats.move_tiles import (
 )
 from lego_mlir.layout import Row, gallery
 from lego_mlir.layout.canonical import unflatten
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.trace.dtypes import DType, dtype_named
 
 if TYPE_CHECKING:
@@ -124,13 +124,7 @@ def _built(plan: DevicePlan, sources: tuple[int, ...], targets: tuple[int, ...])
                 stage = stages[plan.targets[here]]
                 _move_tile([given[there] for there in theres], found[here], stage, tile, block - starts[k])
 
-    _sign(relayout, kinds)
-    return lego.kernel(grid=starts[-1], block=THREADS)(relayout)
-
-
-def _sign(function: object, kinds: Mapping[str, object]) -> None:
-    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=k) for n, k in kinds.items()]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return lego.kernel(grid=starts[-1], block=THREADS)(with_parameters(relayout, kinds))
 
 
 def _stages(plan: DevicePlan) -> dict[int, View]:
@@ -279,5 +273,5 @@ def build_added(move: Move, source_bytes: int, target_bytes: int) -> Kernel:
             y[here] = found.to(lego.u8)
 
     assert add.__name__ == ADDED, "the kernel has the name of its function"
-    _sign(add, {"x": lego.Tensor(lego.u8, Row(source_bytes)), "y": lego.Tensor(lego.u8, Row(target_bytes))})
-    return lego.kernel(grid=-(-cells // THREADS), block=THREADS)(add)
+    kinds = {name: lego.Tensor(lego.u8, Row(n)) for name, n in (("x", source_bytes), ("y", target_bytes))}
+    return lego.kernel(grid=-(-cells // THREADS), block=THREADS)(with_parameters(add, kinds))

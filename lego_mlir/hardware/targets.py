@@ -35,7 +35,6 @@ class Target:
     ptx: int
     shared_per_sm: int
     shared_per_block: int
-    threads_per_sm: int
 
     @property
     def cpu(self) -> str:
@@ -78,20 +77,20 @@ TARGETS: Final[dict[str, Target]] = {
     row.name: row
     for row in (
         #      name       PTX  shared per SM  per block    threads
-        Target("sm_75", 70, 64 * KiB, 64 * KiB, 1024),
-        Target("sm_80", 80, 164 * KiB, 163 * KiB, 2048),
-        Target("sm_86", 80, 100 * KiB, 99 * KiB, 1536),
-        Target("sm_87", 80, 164 * KiB, 163 * KiB, 1536),
-        Target("sm_89", 81, 100 * KiB, 99 * KiB, 1536),
-        Target("sm_90", 80, 228 * KiB, 227 * KiB, 2048),
-        Target("sm_90a", 86, 228 * KiB, 227 * KiB, 2048),
-        Target("sm_100", 86, 228 * KiB, 227 * KiB, 2048),
-        Target("sm_100a", 86, 228 * KiB, 227 * KiB, 2048),
-        Target("sm_103a", 88, 228 * KiB, 227 * KiB, 2048),
-        Target("sm_120", 87, 100 * KiB, 99 * KiB, 1536),
-        Target("sm_120a", 87, 100 * KiB, 99 * KiB, 1536),
-        Target("sm_121", 88, 100 * KiB, 99 * KiB, 1536),
-        Target("sm_121a", 88, 100 * KiB, 99 * KiB, 1536),
+        Target("sm_75", 70, 64 * KiB, 64 * KiB),
+        Target("sm_80", 80, 164 * KiB, 163 * KiB),
+        Target("sm_86", 80, 100 * KiB, 99 * KiB),
+        Target("sm_87", 80, 164 * KiB, 163 * KiB),
+        Target("sm_89", 81, 100 * KiB, 99 * KiB),
+        Target("sm_90", 80, 228 * KiB, 227 * KiB),
+        Target("sm_90a", 86, 228 * KiB, 227 * KiB),
+        Target("sm_100", 86, 228 * KiB, 227 * KiB),
+        Target("sm_100a", 86, 228 * KiB, 227 * KiB),
+        Target("sm_103a", 88, 228 * KiB, 227 * KiB),
+        Target("sm_120", 87, 100 * KiB, 99 * KiB),
+        Target("sm_120a", 87, 100 * KiB, 99 * KiB),
+        Target("sm_121", 88, 100 * KiB, 99 * KiB),
+        Target("sm_121a", 88, 100 * KiB, 99 * KiB),
     )
 }
 

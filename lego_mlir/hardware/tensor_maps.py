@@ -147,12 +147,6 @@ def edge_data(edge: int | None) -> Json:
     return {} if edge is None else {"edge": edge}
 
 
-def tensor_map_from(data: Json) -> TensorMap:
-    """The map from JSON data."""
-    sizes, strides, box = (tuple(data[name]) for name in ("sizes", "strides", "box"))
-    return TensorMap(data["dtype"], sizes, strides, box, data["swizzle"], data.get("edge"))
-
-
 def swizzled(offset: IndexLike, width: int) -> IndexLike:
     """Byte offsets after a swizzle of that many bytes: bits 4 and up combined with bits 7 and up by exclusive or."""
     return offset ^ ((offset >> 7 & SWIZZLES[width] - 1) << 4)

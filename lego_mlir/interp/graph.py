@@ -47,7 +47,6 @@ class Graph:
 
     blocks: tuple[BasicBlock, ...]
     results: tuple[int, ...]
-    terminator: str = "return"
 
     @property
     def arguments(self) -> tuple[int, ...]:
@@ -111,7 +110,7 @@ def compile_graph(compiler: Compiler, region: Region, exits_of: Callable[[Op, di
         compiled.append(BasicBlock(arguments, steps, escaping, exits_of(inside[-1], number_of)))
     last = next(inside[-1] for inside in operations if not list(inside[-1].successors))
     results = tuple(compiler.fresh_slot(v.type) for v in last.operands)
-    return Graph(tuple(compiled), results, last.name)
+    return Graph(tuple(compiled), results)
 
 
 def reverse_postorder(blocks: Sequence[Block]) -> list[Block]:

@@ -65,9 +65,6 @@ class CompiledRegion(Protocol):
     @property
     def results(self) -> tuple[int, ...]: ...
 
-    @property
-    def terminator(self) -> str: ...
-
     def run(self, machine: Machine) -> None: ...
 
     def results_in(self, machine: Machine) -> list[SlotValue]: ...
@@ -79,7 +76,6 @@ class SingleBlock:
 
     arguments: tuple[int, ...]
     steps: tuple[Step, ...]
-    terminator: str
     results: tuple[int, ...]
 
     def run(self, machine: Machine) -> None:
@@ -331,7 +327,7 @@ class Compiler:
         ends = bool(operations) and _is_terminator(operations[-1].name)
         steps = tuple(self._steps(operations[:-1] if ends else operations))
         results = tuple(self.slot(v) for v in operations[-1].operands) if ends else ()
-        return SingleBlock(arguments, steps, operations[-1].name if ends else "", results)
+        return SingleBlock(arguments, steps, results)
 
     def _steps(self, operations: Sequence[Op]) -> Iterator[Step]:
         """The steps of a block's operations; warp roles with only arithmetic between them run together."""

@@ -48,9 +48,9 @@ from lego_mlir.kernels.rule_tiles import (
     query_tiles,
     read_types,
     table_type,
-    with_parameters,
 )
 from lego_mlir.kernels.score_gradients import add_reads, score_and_slopes, types_of_sums, with_slope
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.layout.base import Layout

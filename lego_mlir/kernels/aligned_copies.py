@@ -33,7 +33,6 @@ WARPS: Final = 8
 ROWS: Final = 4
 """Rows of a thread, for loads in flight."""
 LANES: Final = 32
-THREADS: Final = LANES * WARPS
 SPAN: Final = LANES * WIDTH
 """Columns of a block's tile."""
 HEIGHT: Final = WARPS * ROWS

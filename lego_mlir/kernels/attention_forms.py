@@ -44,7 +44,7 @@ NARROW: Final = 128
 PAGED_ROWS: Final = 16
 """Queries of a tile of a paged kernel: the rows of `mma.sync`."""
 PAGED_BYTES: Final = 112 * 1024
-"""Shared memory of a block for tiles and results, where two blocks fit a multiprocessor of 228 KB."""
+"""Shared memory of a block for tiles and results, of which two fit a multiprocessor."""
 LOG2_E: Final = math.log2(math.e)
 LATENT: Final = 512
 """Features of values, the first ones of keys."""

@@ -28,8 +28,9 @@ from lego_mlir import f2, f32
 from lego_mlir.aliases import Operand
 from lego_mlir.kernels.attention_forms import WIDE, AttentionForm, passes_of_keys
 from lego_mlir.kernels.attention_tiles import HeadTensors, Place, by_rows_of, head_and_tile, launch_sizes, staged
-from lego_mlir.kernels.rule_tiles import pairs_of, read_types, with_parameters
+from lego_mlir.kernels.rule_tiles import pairs_of, read_types
 from lego_mlir.kernels.score_gradients import ScoreRead, add_reads, score_and_slopes, types_of_sums, with_slope
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel

@@ -15,7 +15,7 @@ import lego_mlir as lego
 from lego_mlir import OrderBy, RegP, Row, Strided, f2, f32, gallery, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import Index
-from lego_mlir.hardware.limits import WARP
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, WARP
 from lego_mlir.kernels.attention_forms import AXES, CHUNK, FITTED, ROWS, WARPS, AttentionForm, AttentionTile, HeadSizes
 from lego_mlir.kernels.visiting import in_turns
 from lego_mlir.schedule import by_length
@@ -35,8 +35,8 @@ LINE: Final = 128
 """Bytes of a row that is swizzled as a whole."""
 COPIED: Final = 2
 """Tiles of values that are copied before their transposes are stored."""
-MEMORY: Final = 224 * 1024
-"""Bytes of shared memory for tiles: 227 KB of a block on sm_90, without those of barriers (CUDA C++ guide)."""
+MEMORY: Final = LARGEST_SHARED_BYTES - 3 * 1024
+"""Bytes of shared memory of a block for tiles: all without those of barriers."""
 
 
 def launch_sizes() -> HeadSizes:

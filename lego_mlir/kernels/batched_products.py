@@ -22,6 +22,7 @@ from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.kernels.role_products import (
     ALIGNED,
     LARGEST,
@@ -44,7 +45,7 @@ LARGEST_STRIDE: Final = 2**40
 LAYOUTS: Final = ("NN", "NT", "TN", "TT")
 
 
-def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = REFERENCE_SMS) -> Kernel:
     """The kernel of all sizes, strides and numbers of matrices, of a form and a tile.
 
     `a` and `b` have K, M or N contiguous as the form has it: [A, M, K] or [A, K, M], [B, K, N] or [B, N, K]. Along

@@ -26,7 +26,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import lego_mlir as lego
 from lego_mlir import Kernel, Row
-from lego_mlir.aliases import Array, IndexLike
+from lego_mlir.aliases import Array, IndexLike, Operand
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.kernels.visiting import is_multiple_of, visit
@@ -193,11 +193,7 @@ class _Box:
         reach = -(-r // self.across) * self.across  # whole vectors
         inside = (top >= r) & (top + (self.down - 1 + r) < rows) & (left >= reach)
         inside = inside & (left + (self.across - 1 + reach) < columns)
-        with lego.when(inside):
-            self.outputs(y, self.sums(lambda dy: self.line(x, top + dy, left, reach)), top, left)
-        with lego.otherwise():
-            view = self.haloed(x)
-            self.outputs(y, self.sums(lambda dy: self.edge(view, top + dy, left)), top, left)
+        self.inside_or_edge(x, y, inside, (top, left), reach)
 
     def strip(self, x: View, y: View, width: int, at: Sequence[IndexLike]) -> None:
         """The outputs of one thread of a block that has `width` columns of `down` rows."""
@@ -205,8 +201,13 @@ class _Box:
         top, first = at[0] * self.down, at[1] * width
         left = first + lego.thread_id.x
         inside = (top >= r) & (top + (self.down - 1 + r) < rows) & (first >= r) & (first + (width - 1 + r) < columns)
+        self.inside_or_edge(x, y, inside, (top, left), r)
+
+    def inside_or_edge(self, x: View, y: View, inside: Operand, at: tuple[IndexLike, IndexLike], reach: int) -> None:
+        """The outputs of one thread, without a boundary where all boxes are inside the matrix."""
+        top, left = at
         with lego.when(inside):
-            self.outputs(y, self.sums(lambda dy: self.line(x, top + dy, left, r)), top, left)
+            self.outputs(y, self.sums(lambda dy: self.line(x, top + dy, left, reach)), top, left)
         with lego.otherwise():
             view = self.haloed(x)
             self.outputs(y, self.sums(lambda dy: self.edge(view, top + dy, left)), top, left)

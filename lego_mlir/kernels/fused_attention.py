@@ -63,8 +63,8 @@ from lego_mlir.kernels.rule_tiles import (
     read_types,
     table_place,
     table_type,
-    with_parameters,
 )
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -111,21 +111,15 @@ def build(
     if sizes is not None:
         form.require_keys(sizes.queries, sizes.keys)
     of = HeadTensors(form, sizes or launch_sizes())
-    B, H, M, N = of.sizes.batch, of.sizes.heads, of.sizes.queries, of.sizes.keys
+    M, N = of.sizes.queries, of.sizes.keys
     types = {"q": of.of_queries("q"), "k": of.of_keys("k"), "v": of.of_keys("v", form.width)}
     reads, listed = read_types(form.rules), form.rules.listed
-    by_proof = form.rules.mask is not None and not listed
     back = form.rules.score is not None  # near keys, whose scores are often the largest, first: no maximum grows later
     tables = {"tiles": table_type(form, TableShape(tile.rows, tile.keys))} if listed else {}
     types |= {**scale_types(form), **reads, **tables, "o": of.of_queries("o", form.width), "lse": of.of_rows}
     threads = 32 * (tile.warps + WARPS)
 
-    count, together = lego.cdiv(M, tile.rows), None
-    if blocks is None and is_by_sections(form):
-        together = heads_in_cache(form, N) * form.group
-    elif blocks is not None and tile.sections:
-        together = lego.cdiv(tile.sections * blocks, count)
-    order = PartOrder(count, B * H * form.group, form.causal or by_proof, together, blocks)
+    order = _order_of(form, tile, of.sizes, blocks)
 
     def attention(q: Operand, k: Operand, v: Operand, *more: Operand) -> None:
         *given, o, lse = more
@@ -168,6 +162,17 @@ def build(
             lego.wait_copies()  # the last rows have been read
 
     return lego.kernel(grid=order.grid, block=threads)(with_parameters(attention, types))
+
+
+def _order_of(form: AttentionForm, tile: AttentionTile, sizes: HeadSizes, blocks: int | None) -> PartOrder:
+    """In which order the parts of the result are computed: long ones first, where they differ."""
+    count, together = lego.cdiv(sizes.queries, tile.rows), None
+    if blocks is None and is_by_sections(form):
+        together = heads_in_cache(form, sizes.keys) * form.group
+    elif blocks is not None and tile.sections:
+        together = lego.cdiv(tile.sections * blocks, count)
+    by_proof = form.rules.mask is not None and not form.rules.listed
+    return PartOrder(count, sizes.batch * sizes.heads * form.group, form.causal or by_proof, together, blocks)
 
 
 def scale_types(form: AttentionForm) -> dict[str, Operand]:

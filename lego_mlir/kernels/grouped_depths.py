@@ -22,6 +22,7 @@ from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import STEP, WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, role_tile, threads_of, together
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.kernels.grouped_products import MOST_GROUPS
 from lego_mlir.kernels.role_products import (
     ALIGNED,
@@ -45,7 +46,7 @@ THREADS = 32 * WARPGROUP
 """Threads of the role that copies."""
 
 
-def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = REFERENCE_SMS) -> Kernel:
     """The kernel of sizes T, G, M and N: a is [T, PA], of which M columns count, b is [T, PB], and offsets are [G]."""
     form, tile = form or RoleForm(layouts="TN"), tile or role_tile()
     form.require("products of groups along K", ("TN",))

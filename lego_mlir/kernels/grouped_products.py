@@ -19,6 +19,7 @@ from lego_mlir import Row, i32
 from lego_mlir.aliases import Operand
 from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, height_of, role_tile, threads_of, together
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.kernels.role_products import (
     ALIGNED,
     LARGEST,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 MOST_GROUPS: Final = 2**14
 
 
-def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = 132) -> Kernel:
+def build(form: RoleForm | None = None, tile: ProductTile | None = None, blocks: int = REFERENCE_SMS) -> Kernel:
     """The kernel of sizes T, G, K and N: a is [T, K], offsets are [G], c is [T, N].
 
     b is [G, K, N] ("NN") or [G, N, K] ("NT"), as weights of a layer are. K is a multiple of 8, and so is the size P,

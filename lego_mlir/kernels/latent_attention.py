@@ -48,7 +48,7 @@ from lego_mlir.kernels.attention_forms import (
 from lego_mlir.kernels.attention_tiles import staged
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, EvenShare, Found, SequencePart, combined, share_of_block
-from lego_mlir.kernels.rule_tiles import with_parameters
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -75,15 +75,8 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
     """
     form = form or LatentForm(128)
     B, U = lego.size("B", max=MOST_SEQUENCES), lego.size("U", max=2**16 - 1)
-    P, MOST = lego.size("P", max=MOST_PAGES), lego.size("MOST", max=MOST_PAGES_OF_EACH)
     G = lego.size("G", min=1, max=2**12)
     tiles = -(-form.rows // TOKENS)
-    given = {
-        "q": lego.Tensor(form.dtype, Row(B, form.rows, WIDTH)),
-        **cached(form, P),
-        "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
-        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * TOKENS + 1)),
-    }
     o = {"o": lego.Tensor(form.dtype, Row(B, form.rows, LATENT))}
     parts = {
         "partial": lego.Tensor(f32, Row(U, tiles, TOKENS, LATENT)),
@@ -132,12 +125,23 @@ def build(form: LatentForm | None = None) -> tuple[Kernel, Kernel]:
                 _, vector = combined(begin, lego.minimum(count, U - begin), of_part, VECTOR)
                 o.store(vector.to(form.dtype), b, row, column)
 
-    attends = with_parameters(latent_attention, given | o | parts)
+    attends = with_parameters(latent_attention, given_types(form, B) | o | parts)
     combines = with_parameters(latent_parts, parts | o)
     return (
         lego.kernel(grid=(tiles, U - B), block=3 * WARPS * WARP)(attends),
         lego.kernel(grid=(G, B), block=LATENT // VECTOR)(combines),
     )
+
+
+def given_types(form: LatentForm, sequences: Operand) -> dict[str, Operand]:
+    """The types of the queries, the cache, its table and the lengths."""
+    P, MOST = lego.size("P", max=MOST_PAGES), lego.size("MOST", max=MOST_PAGES_OF_EACH)
+    return {
+        "q": lego.Tensor(form.dtype, Row(sequences, form.rows, WIDTH)),
+        **cached(form, P),
+        "table": lego.Tensor(i32, Row(sequences, MOST), range=(0, P)),
+        "lengths": lego.Tensor(i32, Row(sequences), range=(0, MOST * TOKENS + 1)),
+    }
 
 
 def cached(form: LatentForm, pages: Operand) -> dict[str, Operand]:

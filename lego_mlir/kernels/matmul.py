@@ -15,7 +15,6 @@ introduces them.
 # mypy: disable-error-code="valid-type"
 # (A kernel's annotations are declarations of tensors, evaluated when it is built, and are not types.)
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -46,6 +45,7 @@ from lego_mlir.kernels.visiting import visit
 from lego_mlir.layout.base import Layout
 from lego_mlir.layout.canonical import SizeLike, as_sizes, is_static
 from lego_mlir.schedule.named import tile_order
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.trace.dtypes import DType, f32, i32
 from lego_mlir.tracing.words.element_functions import ElementFunction, VectorPlace, elements
 from lego_mlir.tracing.words.staging import grant_width, stored_tile, thread_chunks
@@ -108,12 +108,7 @@ def build(
     function = Epilogue(lambda value, place: value, lambda product: product) if epilogue is None else epilogue
     plain = epilogue is None and split is None and dtype.is_float
     through = result if plain else sums_of(dtype)
-    if blocks is not None and blocks < 1:
-        raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one block per tile")
-    if blocks is not None and split is not None:
-        raise UsageError(f"matmul: persistent {blocks=} compute whole tiles; leave them out with split={split}")
-    if split is not None and not is_static((M, N, K)):
-        raise UsageError(f"matmul: the sizes must be ints with split={split}, got {M} x {N} x {K}")
+    _require_blocks((M, N, K), blocks, split)
     positions = layout.physical_size()
     count = positions if blocks is None else lego.minimum(blocks, positions)
     stride = (None if count == positions else count) if isinstance(count, int) else blocks
@@ -126,19 +121,11 @@ def build(
 
     declared = {"a": lego.Tensor(dtype, a), "b": lego.Tensor(dtype, b), "c": lego.Tensor(result, c)}
     workspace = {} if split is None else split.workspace(count, plan.summed, sums_of(dtype))
-    if not (declared.keys() | workspace.keys()).isdisjoint(function.operands):
-        raise UsageError(
-            f"matmul: an epilogue's operands need names other than {', '.join([*declared, *workspace])}, got "
-            f"{', '.join(function.operands)}"
-        )
-    matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [
-            inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind)
-            for name, kind in {**declared, **function.operands, **workspace}.items()
-        ]
-    )
+    _require_other_names(function, [*declared, *workspace])
     launched, cluster = (count, None) if split is None else (split.grid(count), split.cluster)
-    kernel = lego.kernel(grid=launched, block=tiling.threads, cluster=cluster)(matmul)
+    kernel = lego.kernel(grid=launched, block=tiling.threads, cluster=cluster)(
+        with_parameters(matmul, {**declared, **function.operands, **workspace})
+    )
     kernel.reference(_reference(function, result, plan))
     if workspace:
         kernel.inputs(split.inputs(count))
@@ -152,6 +139,26 @@ def build(
         layouts = "".join("TN"[_contiguous_axis(layout)] for layout in (a, b))
         BUILT[kernel] = BuiltProduct(M, N, K, layouts, tiling, None if stride is None else blocks)
     return kernel
+
+
+def _require_blocks(sizes: tuple[SizeLike, SizeLike, SizeLike], blocks: int | None, split: Any) -> None:
+    """Refuse numbers of blocks, and parts of K, that a kernel cannot have."""
+    if blocks is not None and blocks < 1:
+        raise UsageError(f"matmul: {blocks=} must be at least 1; without it there is one block per tile")
+    if blocks is not None and split is not None:
+        raise UsageError(f"matmul: persistent {blocks=} compute whole tiles; leave them out with split={split}")
+    if split is not None and not is_static(sizes):
+        m, n, k = sizes
+        raise UsageError(f"matmul: the sizes must be ints with split={split}, got {m} x {n} x {k}")
+
+
+def _require_other_names(epilogue: Epilogue, taken: Sequence[str]) -> None:
+    """Refuse operands of an epilogue that have names of the kernel's parameters."""
+    if not set(taken).isdisjoint(epilogue.operands):
+        raise UsageError(
+            f"matmul: an epilogue's operands need names other than {', '.join(taken)}, got "
+            f"{', '.join(epilogue.operands)}"
+        )
 
 
 def sums_of(dtype: DType) -> DType:
@@ -396,7 +403,4 @@ def _reference(epilogue: Epilogue, result: DType, plan: _Plan) -> Callable[..., 
         return (c, *left) if left else c
 
     names = ["a", "b", *epilogue.operands]
-    matmul.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD) for name in names]
-    )
-    return matmul
+    return with_parameters(matmul, dict.fromkeys(names))

@@ -33,7 +33,7 @@ from lego_mlir.kernels.attention_forms import PAGED_ROWS as ROWS
 from lego_mlir.kernels.attention_tiles import staged, strided
 from lego_mlir.kernels.fused_attention import in_lanes
 from lego_mlir.kernels.key_parts import LOWEST, Found, KeyPart, combined, part_of_block
-from lego_mlir.kernels.rule_tiles import with_parameters
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.f2.linear import LinearLayout
@@ -52,28 +52,8 @@ def build(form: PagedForm | None = None) -> Kernel:
     """
     form = form or PagedForm()
     B, H, U = lego.size("B", max=MOST_SEQUENCES), lego.size("H", max=2**12), lego.size("U", max=2**16 - 1)
-    P, MOST = lego.size("P", max=MOST_PAGES), lego.size("MOST", max=MOST_PAGES_OF_EACH)
     D, keys_of_step, threads = form.features, WARPS * form.keys, WARPS * WARP
     tiles, rows = lego.cdiv(form.queries * form.group, ROWS), form.rows
-    of_q, of_o = (strided(form.dtype, name, (B, H * form.group, form.queries, D)) for name in "qo")
-    of_k, of_v = (strided(form.stored, name, (P, H, form.page, D), 2**31 - 1) for name in "kv")
-    types = {
-        "q": of_q,
-        "keys": of_k,
-        "values": of_v,
-        "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
-        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * form.page + 1)),
-    }
-    if form.cache is not None:
-        S = lego.size("S", min=1, max=2**12)
-        types |= dict.fromkeys(("key_scales", "value_scales"), lego.Tensor(f32, Row(S)))
-    types |= {
-        "o": of_o,
-        "partial": lego.Tensor(f32, Row(U, H * tiles, rows, D)),
-        "sums": lego.Tensor(f32, Row(U, H * tiles, rows)),
-        "counters": lego.Tensor(i32, Row(B, H * tiles)),
-    }
-
     size = form.stored.bytes
     operand = f2.MmaOperand(0, f2.MmaSync((1, 1)), WORD // size).layout((ROWS, D))
     staging = staged(form.keys, D, WARPS * form.stages, size)
@@ -89,33 +69,12 @@ def build(form: PagedForm | None = None) -> Kernel:
         part = part_of_block(lengths, number, B, U, keys_of_step)
         with lego.warps(0, WARPS, groups=WARPS), lego.when(part.exists == 1):
             x = queries.load(q, part.b, operand)
-            zeros = lego.zeros(f32, (ROWS, form.keys))
-            exponent, factor = form.exponent, 1.0
-            if scales:
-                of_keys, of_values = (x[lego.minimum(queries.head, x.dims()[0] - 1)] for x in scales)
-                exponent, factor = exponent * of_keys, of_values
-            best: Operand = lego.register(lego.full(f32, (ROWS,), LOWEST))
-            total: Operand = lego.register(in_lanes(zeros))
-            out = lego.register(lego.zeros(f32, (ROWS, D)))
+            attended = WarpRows(form, scales, queries.head)
             _, query = queries.at(lego.arange((ROWS,)))
             ends = lego.minimum(part.end, part.length - form.queries + query + 1)[:, None]
             for key, k, v in warp_tiles(form, part, (keys, values), rings, table, queries.head):
-                s = lego.mma(x, k.T, zeros)
-                s = lego.where(key + lego.arange((ROWS, form.keys), 1) < ends, s, -math.inf)
-                top = lego.maximum(best.get(), s.max(axis=1))
-                with lego.when(lego.warp_any(top > best.get())):  # which few tiles after the first ones need
-                    fade = lego.exp2((best.get() - top) * exponent, fast=True)[:, None]
-                    total.set(total.get() * fade)
-                    out.set(out.get() * fade)
-                    best.set(top)
-                p = lego.exp2((s - best.get()[:, None]) * exponent, fast=True)
-                total.set(total.get() + in_lanes(p))
-                out.set(lego.mma(p.to(f16 if scales else form.dtype), v, out.get()))  # to which f8 is converted
-            weights = total.get().sum(axis=1)
-            scale = lego.where(weights > 0.0, factor / weights, 0.0)
-            own = lego.convert(out.get() * scale[:, None], to=f2.MmaSync((1, 1)).layout((ROWS, D)))
-            own.store(found, at=(lego.group_id, 0, 0))  # as products leave it: scratch would take a second block's room
-            lego.fma(best.get(), exponent, lego.log2(weights)).store(logs, at=(lego.group_id, 0))
+                attended.add(x, k, v, key + lego.arange((ROWS, form.keys), 1) < ends)
+            attended.store(found, logs)
         lego.barrier()
 
         def of_warp(row: Operand, column: Operand, warp: Operand) -> Found:
@@ -139,7 +98,75 @@ def build(form: PagedForm | None = None) -> Kernel:
                     _, vector = combined(part.first, part.parts, functools.partial(of_part, row, column), VECTOR)
                     queries.store(o, part.b, row, column, vector)
 
-    return lego.kernel(grid=(H * tiles, U), block=threads)(with_parameters(paged_attention, types))
+    return lego.kernel(grid=(H * tiles, U), block=threads)(
+        with_parameters(paged_attention, parameter_types(form, (B, H, U), tiles))
+    )
+
+
+def parameter_types(form: PagedForm, sizes: tuple[Operand, Operand, Operand], tiles: Operand) -> dict[str, Operand]:
+    """The types of the kernel's parameters for these B, H and U, and tiles of the queries of a head of keys."""
+    B, H, U = sizes
+    P, MOST = lego.size("P", max=MOST_PAGES), lego.size("MOST", max=MOST_PAGES_OF_EACH)
+    D, rows = form.features, form.rows
+    of_q, of_o = (strided(form.dtype, name, (B, H * form.group, form.queries, D)) for name in "qo")
+    of_k, of_v = (strided(form.stored, name, (P, H, form.page, D), 2**31 - 1) for name in "kv")
+    types = {
+        "q": of_q,
+        "keys": of_k,
+        "values": of_v,
+        "table": lego.Tensor(i32, Row(B, MOST), range=(0, P)),
+        "lengths": lego.Tensor(i32, Row(B), range=(0, MOST * form.page + 1)),
+    }
+    if form.cache is not None:
+        S = lego.size("S", min=1, max=2**12)
+        types |= dict.fromkeys(("key_scales", "value_scales"), lego.Tensor(f32, Row(S)))
+    return types | {
+        "o": of_o,
+        "partial": lego.Tensor(f32, Row(U, H * tiles, rows, D)),
+        "sums": lego.Tensor(f32, Row(U, H * tiles, rows)),
+        "counters": lego.Tensor(i32, Row(B, H * tiles)),
+    }
+
+
+class WarpRows:
+    """The queries of a warp: their largest scores, and the sums of their weights and of the weighted values.
+
+    Scores times `exponent` are exponents of 2; the result is multiplied by `factor`.
+    """
+
+    def __init__(self, form: PagedForm, scales: Sequence[Operand], head: Operand) -> None:
+        self.form, self.exponent, self.factor = form, form.exponent, 1.0
+        self.zeros = lego.zeros(f32, (ROWS, form.keys))
+        if scales:
+            of_keys, self.factor = (x[lego.minimum(head, x.dims()[0] - 1)] for x in scales)
+            self.exponent = form.exponent * of_keys
+        self.best: Operand = lego.register(lego.full(f32, (ROWS,), LOWEST))
+        self.total: Operand = lego.register(in_lanes(self.zeros))
+        self.out: Operand = lego.register(lego.zeros(f32, (ROWS, form.features)))
+
+    def add(self, x: Operand, k: Operand, v: Operand, inside: Operand) -> None:
+        """Attend to a tile of keys, where they are `inside`."""
+        best, total, out = self.best, self.total, self.out
+        s = lego.where(inside, lego.mma(x, k.T, self.zeros), -math.inf)
+        top = lego.maximum(best.get(), s.max(axis=1))
+        with lego.when(lego.warp_any(top > best.get())):  # which few tiles after the first ones need
+            fade = lego.exp2((best.get() - top) * self.exponent, fast=True)[:, None]
+            total.set(total.get() * fade)
+            out.set(out.get() * fade)
+            best.set(top)
+        p = lego.exp2((s - best.get()[:, None]) * self.exponent, fast=True)
+        total.set(total.get() + in_lanes(p))
+        multiplied = self.form.dtype if self.form.cache is None else f16  # to which f8 is converted
+        out.set(lego.mma(p.to(multiplied), v, out.get()))
+
+    def store(self, found: Operand, logs: Operand) -> None:
+        """Store the result of this warp's keys, and the logarithm of its weights."""
+        weights = self.total.get().sum(axis=1)
+        scale = lego.where(weights > 0.0, self.factor / weights, 0.0)
+        layout = f2.MmaSync((1, 1)).layout((ROWS, self.form.features))
+        own = lego.convert(self.out.get() * scale[:, None], to=layout)
+        own.store(found, at=(lego.group_id, 0, 0))  # as products leave it: scratch would take a second block's room
+        lego.fma(self.best.get(), self.exponent, lego.log2(weights)).store(logs, at=(lego.group_id, 0))
 
 
 @dataclass(frozen=True, slots=True)

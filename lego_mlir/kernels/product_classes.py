@@ -8,8 +8,9 @@ A class has what the code depends on. Its kernel takes M, N and K as arguments; 
 the class. A varying batch M has few classes: up to five tiles for each order of magnitude (`class_tiles`), of which the
 model of the time takes the quickest for M itself. Short products of unaligned rows have as many in larger clusters.
 
->>> from lego_mlir.choices.product_device import H200
->>> len({class_for((m, 4096, 4096), "NT", "f16", "f16", "sm_90a", H200) for m in range(2049, 4097, 64)}) <= 5
+>>> from lego_mlir.choices.product_device import REFERENCE_DEVICE
+>>> sizes = [(m, 4096, 4096) for m in range(2049, 4097, 64)]
+>>> len({class_for(size, "NT", "f16", "f16", "sm_90a", REFERENCE_DEVICE) for size in sizes}) <= 5
 True
 """
 
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Final
 import lego_mlir as lego
 from lego_mlir.choices import class_tiles, families, warp_tiles, warpgroup_tiles
 from lego_mlir.choices.product_counts import ProductSize
-from lego_mlir.choices.product_device import H200, ProductDevice
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ProductDevice
 from lego_mlir.choices.product_tile import BYTES, ProductTile
 from lego_mlir.choices.warpgroup_tiles import Wanted
 from lego_mlir.expr.index import Index
@@ -159,8 +160,8 @@ def _wanted(size: Sizes, layouts: str, dtype: str, result: str, device: ProductD
 
 
 def class_of(
-    size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice = H200, at_once: Sequence[int] = (),
-    fused: FusedParts = PLAIN,
+    size: Sizes, layouts: str, dtype: str, result: str, device: ProductDevice = REFERENCE_DEVICE,
+    at_once: Sequence[int] = (), fused: FusedParts = PLAIN,
 ) -> ProductClass:  # fmt: skip
     """The class of a product by warpgroups, on a device with room for clusters `at_once`, by size."""
     tile = class_tiles.by_warpgroups(_wanted(size, layouts, dtype, result, device, fused))
@@ -197,7 +198,7 @@ def _of_exact_sizes(
 
 
 def class_for(
-    size: Sizes, layouts: str, dtype: str, result: str, target: str, device: ProductDevice = H200,
+    size: Sizes, layouts: str, dtype: str, result: str, target: str, device: ProductDevice = REFERENCE_DEVICE,
     fused: FusedParts = PLAIN,
     at_once: Sequence[int] = (),
 ) -> ProductClass | PipelinedClass | None:  # fmt: skip

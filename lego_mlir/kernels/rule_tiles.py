@@ -9,8 +9,7 @@ all pairs are allowed: their number, then the tiles. A block visits at least one
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +22,7 @@ from lego_mlir.hardware.limits import WARP
 from lego_mlir.kernels.attention_tiles import HeadTensors, Place, VisitedTiles, held, launch_sizes
 from lego_mlir.kernels.pair_rules import PairRules, PairsOf
 from lego_mlir.kernels.rule_spans import EVERYWHERE, NOWHERE, AllowedSpan, spans
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.trace.tracer import current
 
 if TYPE_CHECKING:
@@ -91,15 +91,6 @@ def _as_data(index: Operand) -> Operand:
         return known[expr]
 
     return index.map(number, index)
-
-
-def with_parameters(function: Callable[..., None], types: Mapping[str, Operand]) -> Callable[..., None]:
-    """A kernel's function whose parameters have these names and types."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, kind, annotation=tensor) for name, tensor in types.items()]
-    )
-    return function
 
 
 class ProvedTiles:

@@ -19,7 +19,6 @@ panels. Products of few tiles divide K among the blocks of a cluster, which add 
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from lego_mlir.choices.product_tile import WARPGROUP, ProductTile
 from lego_mlir.choices.role_tiles import GROUPS, ROWS, height_of, part_of, threads_of, together
 from lego_mlir.choices.scaled_tiles import BLOCK, PAD, SCALES, most_blocks, scaled_tile
 from lego_mlir.errors import UsageError
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.hardware.tensor_maps import CHUNK, LINE
 from lego_mlir.kernels.grouped_products import MOST_GROUPS, GroupOrder
@@ -47,6 +47,7 @@ from lego_mlir.kernels.role_products import (
     first_row,
     in_panels,
 )
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.schedules.rings import StageCounter
 from lego_mlir.tracing.trace.dtypes import DType, bf16, f8e4m3fn
 
@@ -63,7 +64,7 @@ REGISTERS: Final = ((24, 240), (56, 224))
 
 
 def build(
-    form: Form = "dense", tile: ProductTile | None = None, blocks: int = 132, result: DType = bf16,
+    form: Form = "dense", tile: ProductTile | None = None, blocks: int = REFERENCE_SMS, result: DType = bf16,
     multiple: int = ALIGNED,
 ) -> Kernel:  # fmt: skip
     """The kernel of a form and a tile for all M, G, N a `multiple` of 1, 2, 4 or 8, and K = 128 S.
@@ -85,23 +86,7 @@ def build(
         )
     M, S = lego.size("M", min=1, max=LARGEST), lego.size("S", min=1, max=LARGEST // BLOCK)
     N = lego.size("N", min=multiple, max=LARGEST, multiple_of=multiple)
-    G = lego.size("G", min=1, max=MOST_GROUPS)
-    of_a, of_b = [G] * (form == "masked"), [G] * (form != "dense")
-    strides = [
-        lego.size(name, min=SCALES, max=LARGEST, multiple_of=SCALES) for name in ("GA", "CA")[form != "masked" :]
-    ]
-    sizes = (M, G, S * BLOCK, N)
-    parameters = {
-        "a": lego.Tensor(f8e4m3fn, Row(*of_a, M, S * BLOCK)),
-        "b": lego.Tensor(f8e4m3fn, Row(*of_b, N, S * BLOCK)),
-        "sa": lego.Tensor(f32, Strided([*of_a, S, M], [*strides, 1], claim=True)),
-        "sb": lego.Tensor(f32, Row(*of_b, lego.cdiv(N, BLOCK), S)),
-    }
-    if form == "tiles":
-        parameters["experts"] = lego.Tensor(i32, Row(lego.cdiv(M, BLOCK)), range=(0, G))
-    elif form != "dense":
-        parameters["rows"] = lego.Tensor(i32, Row(G), range=(0, M + 1))
-    parameters["c"] = lego.Tensor(result, Row(*of_a, M, N))
+    sizes = (M, lego.size("G", min=1, max=MOST_GROUPS), S * BLOCK, N)
 
     def scaled_product(a: Operand, b: Operand, sa: Operand, sb: Operand, *more: Operand) -> None:
         *rows, c = more
@@ -122,13 +107,31 @@ def build(
         if isinstance(stores, PartialSums):
             stores.add(c, part_of_k(tile, sizes), min(multiple, 4))
 
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    scaled_product.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
-        [inspect.Parameter(name, kind, annotation=tensor) for name, tensor in parameters.items()]
-    )
     tiles = lego.cdiv(M, height_of(tile)) * lego.cdiv(N, tile.n)
     grid = blocks if tile.parts == 1 else tile.parts * tiles
-    return lego.kernel(grid=grid, block=threads_of(tile), cluster=tile.clustered)(scaled_product)
+    return lego.kernel(grid=grid, block=threads_of(tile), cluster=tile.clustered)(
+        with_parameters(scaled_product, parameter_types(form, result, (M, sizes[1], S, N)))
+    )
+
+
+def parameter_types(form: Form, result: DType, sizes: tuple[Operand, Operand, Operand, Operand]) -> dict[str, Operand]:
+    """The types of the kernel's parameters for these M, G, S and N."""
+    M, G, S, N = sizes
+    of_a, of_b = [G] * (form == "masked"), [G] * (form != "dense")
+    strides = [
+        lego.size(name, min=SCALES, max=LARGEST, multiple_of=SCALES) for name in ("GA", "CA")[form != "masked" :]
+    ]
+    parameters = {
+        "a": lego.Tensor(f8e4m3fn, Row(*of_a, M, S * BLOCK)),
+        "b": lego.Tensor(f8e4m3fn, Row(*of_b, N, S * BLOCK)),
+        "sa": lego.Tensor(f32, Strided([*of_a, S, M], [*strides, 1], claim=True)),
+        "sb": lego.Tensor(f32, Row(*of_b, lego.cdiv(N, BLOCK), S)),
+    }
+    if form == "tiles":
+        parameters["experts"] = lego.Tensor(i32, Row(lego.cdiv(M, BLOCK)), range=(0, G))
+    elif form != "dense":
+        parameters["rows"] = lego.Tensor(i32, Row(G), range=(0, M + 1))
+    return parameters | {"c": lego.Tensor(result, Row(*of_a, M, N))}
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,8 @@ from lego_mlir.aliases import Operand
 from lego_mlir.expr.index import Index, as_expr
 from lego_mlir.kernels.attention_tiles import Place
 from lego_mlir.kernels.pair_rules import GRADIENT_OF, SUMS_OF, PairRules, PairsOf
-from lego_mlir.kernels.rule_tiles import ReadInside, pairs_of, read_types, with_parameters
+from lego_mlir.kernels.rule_tiles import ReadInside, pairs_of, read_types
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 from lego_mlir.tracing.spread.distributed import common_layout, each_element
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words.scalar import Scalar

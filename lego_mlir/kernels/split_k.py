@@ -11,9 +11,8 @@ which blocks run:
 
 The last block resets the counter, so that the next launch finds zeros. `partial` and `counters` are the workspace of
 one launch at a time: of one stream. Blocks are numbered with tiles first, so that those which begin together read the
-same part of K: on an H200, 384 x 384 x 16384 took 0.84 of the time that it takes with parts first. In one row of tiles,
-where no two have columns of B in common, parts are first, and blocks read neighbouring parts of the same columns: 16 x
-1536 x 12288 took 0.87 of the time.
+same part of K. In one row of tiles, where no two have columns of B in common, parts are first, and blocks read
+neighbouring parts of the same columns (docs/decisions/0041-parts-of-k-in-the-text.md has the times of both).
 
 Where blocks for all parts do not fit a device at once, the last of them leave multiprocessors idle. With `blocks`,
 as many persistent blocks share the parts of all tiles as stream-K does: each takes a contiguous range of them, equal

@@ -12,7 +12,6 @@ side by side along different axes moves in tiles (`transposed_boxes`). A block o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
@@ -27,6 +26,7 @@ from lego_mlir.hardware.memory import WIDEST_ACCESS
 from lego_mlir.layout import Row
 from lego_mlir.mesh.redistribution import Message, StridedBox
 from lego_mlir.mesh.transposed_boxes import THREADS, TransposedBox, stage_of, transposed_box
+from lego_mlir.tracing.definition.named_parameters import with_parameters
 
 if TYPE_CHECKING:
     from lego_mlir.tracing.definition.kernel import Kernel
@@ -253,6 +253,6 @@ def box_kernel(name: str, moves: Sequence[BoxMove], dtype: DType, held: int, cap
 
         chosen(0, len(moves) - 1)
 
-    parameters = [inspect.Parameter(n, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=k) for n, k in kinds.items()]
-    move_boxes.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return lego.kernel(grid=sum(work.blocks for work in works), block=THREADS, name=name)(move_boxes)
+    return lego.kernel(grid=sum(work.blocks for work in works), block=THREADS, name=name)(
+        with_parameters(move_boxes, kinds)
+    )

@@ -33,7 +33,6 @@ from lego_mlir.errors import UsageError
 Device = tuple[str, int]
 CPU: Final[Device] = ("cpu", 0)
 DEFAULT_STREAM: Final = 0  # the legacy default stream; CUDA driver API, "Stream synchronization behavior"
-_BITS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)

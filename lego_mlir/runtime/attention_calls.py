@@ -121,17 +121,10 @@ def attention(
         form, sizes = _problem(q, k, v, (causal, window, scale, rules_of(mask, score, read)), scales, result)
         if (form.narrow or form.values is not None) and records(given):
             raise UsageError(_without_gradients(form, sizes))
-        if is_empty(q, k):
-            if form.narrow:
-                return host_reference.attention(q, k, v, form, scales=scales)
+        if is_empty(q, k) and not form.narrow:
             return without_keys(q[..., : v.shape[-1]], k, v)
         names = ("q", "k", "v", *(() if scales is None else ("sq", "sk", "sv")), *read)
-        if not check and is_computed_by_its_library("attention", dict(zip(names, given, strict=True))):
-            if form.rules.score is not None and records(given):
-                raise UsageError(
-                    "attention with a score of tensors in the host's memory: NumPy computes the score, and no "
-                    "gradients; move them to a GPU, or compute the result alone under torch.no_grad()"
-                )
+        if is_empty(q, k) or (not check and _is_of_host(form, dict(zip(names, given, strict=True)))):
             return host_reference.attention(q, k, v, form, reads=read, scales=scales)
         copies = [readable(x) for x in (q, k, v)]
         if any(x is not given for x, given in zip(copies, (q, k, v), strict=True)):  # a plan is of arrays as they are
@@ -142,6 +135,17 @@ def attention(
         bound = _bound(with_tables(form), sizes, given, check)
         attention_plans.keep(key, bound)
     return bound(given, deterministic)
+
+
+def _is_of_host(form: AttentionForm, given: Mapping[str, Tensor]) -> bool:
+    """Whether NumPy or the tensors' library computes the result. Raises UsageError for gradients that it has not."""
+    found = is_computed_by_its_library("attention", given)
+    if found and form.rules.score is not None and records(tuple(given.values())):
+        raise UsageError(
+            "attention with a score of tensors in the host's memory: NumPy computes the score, and no "
+            "gradients; move them to a GPU, or compute the result alone under torch.no_grad()"
+        )
+    return found
 
 
 def _bound(form: AttentionForm, sizes: HeadSizes, given: Sequence[Tensor], check: bool) -> BoundAttention:

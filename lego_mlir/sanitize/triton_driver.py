@@ -25,6 +25,7 @@ import numpy as np
 from lego_mlir.aliases import Array
 from lego_mlir.errors import DependencyError, InterpreterError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
+from lego_mlir.hardware.targets import TARGETS
 from lego_mlir.interp.ptx.bulk_tensor_maps import TensorMapArgument
 from lego_mlir.interp.ptx.checks import TRITON
 from lego_mlir.interp.ptx.ptx_launch import emulate
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 TritonObject = Any
 """A value of Triton or PyTorch, which are not loaded when types are checked."""
 SUPPORTED: Final = ("3.8", "3.9")
-SHARED_BYTES: Final = {80: 166912, 86: 101376, 89: 101376, 120: 101376}
-"""Largest shared memory of a block by architecture, where it is not that of sm_90. CUDA C++ Programming Guide."""
 MAP_TYPES: Final = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f64", "bf16")
 SWIZZLES: Final = (0, 32, 64, 128)
 MADE_EMPTY: Final = ("empty", "empty_like", "empty_strided")
@@ -239,8 +238,9 @@ class EmulatorUtilities:
 
     def get_device_properties(self, device: int) -> dict[str, int]:
         """Of a device with few multiprocessors, so that persistent kernels have few programs."""
+        target = TARGETS.get(f"sm_{self.options.arch}")
         return {
-            "max_shared_mem": SHARED_BYTES.get(self.options.arch, LARGEST_SHARED_BYTES), "max_num_regs": 65536,
+            "max_shared_mem": target.shared_per_block if target else LARGEST_SHARED_BYTES, "max_num_regs": 65536,
             "multiprocessor_count": 4, "warpSize": 32, "sm_clock_rate": 1_000_000, "mem_clock_rate": 1_000_000,
             "mem_bus_width": 4096,
         }  # fmt: skip

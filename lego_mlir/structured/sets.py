@@ -15,7 +15,7 @@ True
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -128,15 +128,6 @@ class Region:
                 inside &= (total == 0) if constraint.is_equality() else (total >= 0)
             result |= inside
         return result
-
-
-def of_points(points: Iterable[tuple[int, ...]], names: Sequence[str]) -> Region:
-    """The region of exactly these points."""
-    space = f"[{', '.join(names)}]"
-    parts = "; ".join(f"{space} : " + " and ".join(f"{n} = {v}" for n, v in zip(names, p, strict=True)) for p in points)
-    if not parts:
-        return Region(f"{{ {space} : false }}")
-    return Region.of(isl.Set(f"{{ {parts} }}").coalesce())
 
 
 def gather(relation: str, i: loops.Expr, j: loops.Expr) -> tuple[loops.Expr, loops.Expr]:

@@ -1,8 +1,7 @@
 """Matrix structures: where a matrix is zero or one, and where each element is read from.
 
 A structure consists of two dictionaries (section 3 of the LGen paper). `SInfo` maps each tag to its region: `G`
-general, `Z` zero, `I` equal to one. `AInfo` lists regions with the gather that gives the element read there, and
-the permutation to apply to a whole block read that way:
+general, `Z` zero, `I` equal to one. `AInfo` lists regions with the gather that gives the element read there:
 
 >>> s = symmetric(3, "L")
 >>> print(s.read_from(0, 2))    # above the diagonal, the element below is read
@@ -54,7 +53,6 @@ class Access:
 
     region: str
     gather: str = SAME
-    permutation: str = "id"
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,6 @@ class Structure:
     columns: int
     sinfo: tuple[tuple[str, str], ...]
     ainfo: tuple[Access, ...]
-    tile: int = 1  # regions index the first elements of tiles of this size
 
     def __post_init__(self) -> None:
         if self.rows < 1 or self.columns < 1:
@@ -269,7 +266,7 @@ def blocked(blocks: Sequence[Sequence[Structure]]) -> Structure:
                 sinfo[tag] = sinfo[tag] | moved if tag in sinfo else moved
             for region, access in block.accesses:
                 gather = sets.compose(sets.compose(back, access.gather), shift)
-                ainfo.append(Access(str(region.along(shift)), gather, access.permutation))
+                ainfo.append(Access(str(region.along(shift)), gather))
     name = f"Blocked({', '.join('[' + ', '.join(block.name for block in row) + ']' for row in blocks)})"
     tags = tuple((tag, str(region)) for tag, region in sinfo.items())
     return Structure(name, sum(heights), sum(widths), tags, tuple(ainfo))

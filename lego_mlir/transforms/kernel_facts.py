@@ -215,12 +215,6 @@ def element_bytes(type_: Type) -> int:
     raise ModuleError(f"a shared buffer of {type_}: only numbers, indices and vectors of them can be stored there")
 
 
-def _integer(function: Op, name: str, otherwise: int) -> int:
-    """An attribute of a kernel that is a number."""
-    found = function.attributes
-    return int(bindings.load().ir.IntegerAttr(found[name]).value) if name in found else otherwise
-
-
 def _dynamic_shared(function: Op) -> int:
     """The end of the furthest constant view of the dynamic shared memory, or the kernel's attribute."""
     ir = bindings.load().ir

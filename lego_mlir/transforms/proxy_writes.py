@@ -3,7 +3,7 @@
 What a thread writes to shared memory is visible to the units that copy and multiply tiles after a proxy fence of this
 thread (PTX ISA, "Async proxy"). Each barrier of threads has one where there are such writes. An arrival at a barrier in
 memory needs one where a write may come before it and no barrier in between; the others go without: one more in the main
-loop of attention took about 1 % of its time on an H200.
+loop of attention took about 1 % of its time.
 
 >>> loop = Repeated([Arrival("first"), ProxyWrite(), Arrival("second"), Arrival("third"), ProxyWrite()])
 >>> sorted(after_writes([loop]))

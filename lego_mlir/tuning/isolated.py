@@ -33,7 +33,7 @@ START: Final = (
 )
 LIVE: Final = 6
 """Processes at a time. The driver opens contexts one after the other, on all GPUs of a machine: with 8 a GPU, 40 races
-took 29.7 s on one H200 and 20.6 s on two, with 6 they took 31.6 s and 17.1 s (docs/how-to/tuning-measuring.md)."""
+took 29.7 s on one GPU and 20.6 s on two, with 6 they took 31.6 s and 17.1 s (docs/how-to/tuning-measuring.md)."""
 LAST_WORDS: Final = 300  # characters of what a process wrote before it crashed
 
 

@@ -220,7 +220,7 @@ def _staged(counts: LaunchCounts, built: object, target: str) -> LaunchCounts:
 def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     """A pipelined product of `kernels.matmul` as its time model takes it; None for any other kernel."""
     from lego_mlir.choices.product_counts import ProductSize
-    from lego_mlir.choices.product_device import H200
+    from lego_mlir.choices.product_device import REFERENCE_DEVICE
     from lego_mlir.choices.product_time import FAMILIES
     from lego_mlir.kernels.built_products import BUILT
 
@@ -230,7 +230,7 @@ def timed_product(built: TracedKernelCalls, shared: int) -> TimedProduct | None:
     given = {name: int(value) for name, value in (built.parameters or {}).items()}
     blocks = made.blocks or given.get("blocks", 0)
     persistent = made.blocks is not None or family == "warpgroups"
-    resident = max(round(blocks / H200.sms), given.get("resident", 1))
+    resident = max(round(blocks / REFERENCE_DEVICE.sms), given.get("resident", 1))
     transposed, cluster = given.get("transposed", 0) > 0, (given.get("cluster", 1), 1)
     tile = replace(
         made.tiling, family=family, stages=given.get("stages", 1), resident=resident if persistent else 0,

@@ -88,17 +88,9 @@ def show(
         raise UsageError(
             f"by={by!r} is not a view{did_you_mean(str(by), VIEWS) or '; choose one of ' + ', '.join(VIEWS)}"
         )
-    if dtype not in ELEMENT_BYTES:
-        raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(str(dtype), ELEMENT_BYTES)}")
-    if not isinstance(width, int) or width < 1:
-        raise UsageError(f"width is the number of elements of a lane, at least 1, not {width!r}")
     if line is not None and not isinstance(line, int):
         raise UsageError(f"line is the number of a line of the spec, not {line!r}")
-    pattern = parse_access(access, free) if isinstance(access, str) else access
-    if pattern is not None and not isinstance(pattern, AccessPattern):
-        raise UsageError(f"access is text, such as 'lane, 0', or an AccessPattern, not {access!r}")
-    if pattern is not None:
-        require_width(width, dtype)
+    pattern = _pattern(access, free, width, dtype)
     panels: list[Panel] = []
     for subject in subjects:
         if isinstance(subject, Kernel):
@@ -106,6 +98,22 @@ def show(
         else:
             panels += _panels(subject, by, pattern, width, ELEMENT_BYTES[dtype])
     return Picture(panels[0].title if len(subjects) == 1 else f"{len(subjects)} pictures", tuple(panels))
+
+
+def _pattern(
+    access: str | AccessPattern | None, free: dict[str, int] | None, width: int, dtype: str
+) -> AccessPattern | None:
+    """The access that `show` is given. Raises UsageError for one that no lane can make."""
+    if dtype not in ELEMENT_BYTES:
+        raise UsageError(f"dtype {dtype!r} is unknown{did_you_mean(str(dtype), ELEMENT_BYTES)}")
+    if not isinstance(width, int) or width < 1:
+        raise UsageError(f"width is the number of elements of a lane, at least 1, not {width!r}")
+    pattern = parse_access(access, free) if isinstance(access, str) else access
+    if pattern is not None and not isinstance(pattern, AccessPattern):
+        raise UsageError(f"access is text, such as 'lane, 0', or an AccessPattern, not {access!r}")
+    if pattern is not None:
+        require_width(width, dtype)
+    return pattern
 
 
 def panels_of_kernel(run: SampleRun, by: str | None, line: int | None, script: str | None = None) -> list[Panel]:

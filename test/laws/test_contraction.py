@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from launching import launch, launch_emulated, launch_on_cpu
-from random_kernels import fused, narrowed
+from number_meaning import fused, narrowed
 
 import lego_mlir as lego
 from lego_mlir import Row, bf16, f16, f32, f64, interp

@@ -19,8 +19,9 @@ import pytest
 from assembling import needs_ptxas
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from kernel_cases import wrong
 from launching import launch, launch_on_cpu
-from random_kernels import cases, wrong
+from random_kernels import cases
 
 from lego_mlir.runtime.cpu_kernels import compile_kernels
 from lego_mlir.toolchain import compile_kernel, ptxas

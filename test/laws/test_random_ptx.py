@@ -6,8 +6,9 @@
 import hypothesis
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from kernel_cases import wrong
 from launching import in_memory, logical
-from random_kernels import cases, wrong
+from random_kernels import cases
 
 from lego_mlir.errors import InterpreterError
 from lego_mlir.interp.ptx import PtxRun

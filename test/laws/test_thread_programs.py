@@ -10,7 +10,8 @@ import re
 from collections import Counter
 
 import pytest
-from thread_programs import drawn, violations
+from drawn_thread_programs import drawn
+from thread_programs import violations
 
 from lego_mlir.errors import LegoError
 from lego_mlir.expr.verdict import Proved, Refuted

@@ -64,3 +64,7 @@ def reference(what: str) -> Json:
 def numbers_of(device: str) -> DeviceNumbers:
     """The numbers of a device that has a file."""
     return DeviceNumbers(device, **file_of(device)["numbers"])
+
+
+REFERENCE_SMS: Final = numbers_of(REFERENCE).multiprocessors
+"""The multiprocessors of the reference, which are assumed where no device is given."""

@@ -29,7 +29,8 @@ import numpy as np
 from lego_mlir.aliases import Array, IntArray
 from lego_mlir.errors import InterpreterError
 from lego_mlir.expr.index import is_masked
-from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, refusal, refused_cluster
+from lego_mlir.hardware.devices import REFERENCE_SMS
+from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES, THREADS_PER_SM, refusal, refused_cluster
 from lego_mlir.interp.faults import Faults
 from lego_mlir.interp.ptx import address_spaces as spaces
 from lego_mlir.interp.ptx import instructions as _registered  # noqa: F401  (fills the decoder's table)
@@ -72,8 +73,8 @@ BUDGET: Final = 20_000_000
 SHADOW_BYTES: Final = 512 << 20
 RESIDENT_THREADS: Final = 16384
 MOST_PROCESSES: Final = 16
-DEVICE_THREADS: Final = 132 * 2048
-"""Threads that an H100 holds at once: blocks that wait for each other need that many."""
+DEVICE_THREADS: Final = REFERENCE_SMS * THREADS_PER_SM
+"""Threads that the reference holds at once: blocks that wait for each other need that many."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,11 +43,6 @@ FLOATS: Final = frozenset({"f16", "f32", "f64", "bf16", "tf32", "e4m3", "e5m2"})
 TYPE_NAMES: Final = frozenset({*NUMPY, *PACKED})
 
 
-def is_signed(name: str) -> bool:
-    """Whether a type is a signed integer."""
-    return name[0] == "s"
-
-
 def bits_of(value: Array, bits: int) -> Array:
     """A value as the bits of a register of this width: sign- or zero-extended, or cut, where the widths differ."""
     want = BITS[bits]

@@ -8,6 +8,7 @@ from typing import Final
 import numpy as np
 
 from lego_mlir.aliases import Array, IntArray
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.hardware.limits import WARP
 from lego_mlir.interp.ptx.gangs import Gang
 from lego_mlir.interp.ptx.ptx_machine import PtxMachine
@@ -37,7 +38,7 @@ def special_register(machine: PtxMachine, name: str) -> Callable[[Gang], Array] 
         "is_explicit_cluster": int(shape.cluster_blocks > 1),
         "dynamic_smem_size": shape.dynamic_shared,
         "nwarpid": shape.warps,
-        "nsmid": 132,
+        "nsmid": REFERENCE_SMS,
         "gridid": 1,
     }
     if word.startswith("pm"):

@@ -42,22 +42,16 @@ ROW, COLUMN = loops.Var("i"), loops.Var("j")
 
 @dataclass(frozen=True)
 class ElementRead:
-    """One element (or tile) of a leaf, at the place that AInfo gives; `leaf` None is the constant one.
-
-    `tag` is its structure from SInfo, `permutation` what to apply to a tile read there.
-    """
+    """One element of a leaf, at the place that AInfo gives; `leaf` None is the constant one."""
 
     leaf: Leaf | None
     row: loops.Expr
     column: loops.Expr
-    tag: str = "G"
-    permutation: str = "id"
 
     def __str__(self) -> str:
         if self.leaf is None:
             return "1"
-        mark = "'" if self.permutation == "T" else ""
-        return f"{self.leaf}[{loops.text(self.row)}, {loops.text(self.column)}]{mark}"
+        return f"{self.leaf}[{loops.text(self.row)}, {loops.text(self.column)}]"
 
 
 @dataclass(frozen=True)
@@ -154,13 +148,10 @@ def _expanded(factor: Factor, names: tuple[str, str], space: str, bounds: str) -
     reads: list[tuple[Region, ElementRead]] = []
     for region, access in structure.accesses:
         where = _expand(region, factor.transposed, names, space, bounds)
-        permutation = "T" if factor.transposed != (access.permutation == "T") and structure.tile > 1 else "id"
         for tag, tagged in sinfo.items():
             both = where & tagged
             if tag not in ("Z", "I") and not both.empty:
-                reads.append(
-                    (both, ElementRead(factor.leaf, *sets.gather(access.gather, row, column), tag, permutation))
-                )
+                reads.append((both, ElementRead(factor.leaf, *sets.gather(access.gather, row, column))))
     if "I" in sinfo:
         reads.append((sinfo["I"], ElementRead(None, row, column)))
     return _Expanded(sinfo, tuple(reads))

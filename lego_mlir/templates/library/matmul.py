@@ -12,6 +12,7 @@ from typing import Any, Final
 from lego_mlir.errors import TemplateError
 from lego_mlir.expr.index import cdiv
 from lego_mlir.expr.sizes import size
+from lego_mlir.hardware.devices import REFERENCE_SMS
 from lego_mlir.layout import Col, Layout, Row
 from lego_mlir.layout.canonical import Size
 from lego_mlir.schedule.orders import grouped
@@ -164,7 +165,7 @@ def grouped_gemm(
     b: str = "N",
     tile: tuple[int, int, int] = (128, 128, 64),
     group: int = 8,
-    programs: int = 132,
+    programs: int = REFERENCE_SMS,
     largest: int = 16384,
     multiple_of: int = 16,
     depth_multiple_of: int | None = None,
@@ -218,8 +219,8 @@ def relayout(source: Layout, destination: Layout, *, tile: tuple[int, int] = (64
 
 @dataclass(frozen=True, slots=True)
 class Fp8Plan:
-    """An fp8 product on Hopper: copies of operands whose depth is not contiguous, which the tensor cores require, and
-    the product itself."""
+    """An fp8 product for tensor cores that require contiguous depth: copies of operands whose depth is not, and the
+    product itself."""
 
     copy_a: Template | None
     copy_b: Template | None
@@ -231,7 +232,7 @@ def matmul_fp8(
 ) -> Fp8Plan:
     """C[m, n] = A * B for 8-bit types, on the asynchronous path in all four layouts.
 
-    Hopper multiplies 8-bit operands only from shared memory with contiguous depth (PTX ISA, wgmma). For any other
+    `wgmma` multiplies 8-bit operands only from shared memory with contiguous depth (PTX ISA). For any other
     layout a kernel transposes every tile through registers, in every program; copying the operand once costs m*k or k*n
     bytes each way.
     """

@@ -1,7 +1,7 @@
 """Tensor descriptors: a strided layout as base, shape and strides, with addresses computed by the hardware.
 
 A tiled layout whose inner layout is affine in its index, `Row`, `Col` or any `RegP` of whole axes, can be accessed
-through Triton's tensor descriptors (TMA on Hopper). A descriptor requires a last stride of 1; a layout that is
+through Triton's tensor descriptors (TMA, from sm_90 on). A descriptor requires a last stride of 1; a layout that is
 contiguous along another axis gets a transposed descriptor, and loaded blocks are transposed back. Triton 3.9 has
 removed the older block pointers.
 

@@ -105,10 +105,9 @@ class LazyValues(dict[int, Any]):
 
 @dataclass(eq=False, slots=True)
 class InFlight:
-    """A product that was issued: its accumulators, a struct for each instruction of 64 rows, and its registers of a."""
+    """A product that was issued, and its registers of a."""
 
     product: WarpgroupProduct
-    structs: list[MlirValue]
     left: list[MlirValue]
     pending: dict[int, MlirValue] = field(default_factory=dict)
     continued: bool = False
@@ -154,35 +153,7 @@ class WarpgroupEmitter(KernelEmitter):
     # -- statements
 
     def _emit(self, statement: Statement) -> None:
-        if id(statement) in self._packs.skipped:
-            return
-        if isinstance(statement, If) and isinstance(statement.mark, Dependent):
-            kind = f"#nvvm<grid_dep_action {statement.mark.action}>"
-            self.printer.build.operation("nvvm.griddepcontrol", (), (), {"kind": kind})
-            return
-        if isinstance(statement, If) and isinstance(statement.mark, Meeting):
-            emit_meeting(self.printer.build, self.trace, statement.mark, self._warp())
-            return
-        if isinstance(statement, If) and isinstance(statement.mark, MatrixStores):
-            self._store_matrices(statement.mark)
-            return
-        if isinstance(statement, If) and isinstance(statement.mark, RingMade | RingPass) and statement.mark.together:
-            body = _for_itself(statement.then, statement.mark) if statement.mark.mutual else statement.then
-            several = isinstance(statement.mark, RingPass) and statement.mark.blocks > 1 and not statement.mark.mutual
-            body = self._at_blocks(body, statement.mark.blocks) if several else [self._by_group(s) for s in body]
-            super()._emit_body(body)
-            return
-        if isinstance(statement, If) and isinstance(statement.mark, RingCopy):
-            given = statement.mark
-            super()._emit_body([
-                replace(s, mark=replace(s.mark, mutual=given.mutual, rounded=given.rounded, begin=given.begin,
-                                        since=given.since))
-                if isinstance(s, If) and isinstance(s.mark, TileCopy) else s
-                for s in statement.then
-            ])  # fmt: skip
-            return
-        if isinstance(statement, If) and is_word(statement):
-            super()._emit_body(statement.then)  # a word is what its statements are
+        if id(statement) in self._packs.skipped or (isinstance(statement, If) and self._emit_marked(statement)):
             return
         if id(statement) in self._packs.written and isinstance(statement, Write):
             first = self._first.get(statement.register, statement.register)
@@ -216,6 +187,34 @@ class WarpgroupEmitter(KernelEmitter):
         super()._emit(statement)
         if id(statement) in self._fenced_waits:
             self._fence()
+
+    def _emit_marked(self, statement: If) -> bool:
+        """Emit what a statement's mark says; False for one without a mark that says it."""
+        match statement.mark:
+            case Dependent(action):
+                kind = f"#nvvm<grid_dep_action {action}>"
+                self.printer.build.operation("nvvm.griddepcontrol", (), (), {"kind": kind})
+            case Meeting() as meeting:
+                emit_meeting(self.printer.build, self.trace, meeting, self._warp())
+            case MatrixStores() as stores:
+                self._store_matrices(stores)
+            case (RingMade() | RingPass()) as mark if mark.together:
+                body = _for_itself(statement.then, mark) if mark.mutual else statement.then
+                several = isinstance(mark, RingPass) and mark.blocks > 1 and not mark.mutual
+                body = self._at_blocks(body, mark.blocks) if several else [self._by_group(s) for s in body]
+                super()._emit_body(body)
+            case RingCopy() as given:
+                super()._emit_body([
+                    replace(s, mark=replace(s.mark, mutual=given.mutual, rounded=given.rounded, begin=given.begin,
+                                            since=given.since))
+                    if isinstance(s, If) and isinstance(s.mark, TileCopy) else s
+                    for s in statement.then
+                ])  # fmt: skip
+            case _ if is_word(statement):
+                super()._emit_body(statement.then)  # a word is what its statements are
+            case _:
+                return False
+        return True
 
     def _at_blocks(self, body: Sequence[Statement], blocks: int) -> list[Statement]:
         """The arrivals of a group at the barriers of all blocks: each of its first threads at that of one block."""
@@ -319,7 +318,7 @@ class WarpgroupEmitter(KernelEmitter):
 
     def _fly_on(self, product: WarpgroupProduct, lines: Sequence[Sequence[int]], registers: Sequence[Register]) -> None:
         """A product of another iteration is in flight, whose values these registers hold."""
-        flight, numbers = InFlight(product, [], []), [n for line in lines for n in line]
+        flight, numbers = InFlight(product, []), [n for line in lines for n in line]
         flight.numbers = set(numbers)
         flight.pending = {n: self._registers[r] for n, r in zip(numbers, registers, strict=True)}
         self._held.update(zip(registers, numbers, strict=True))
@@ -378,7 +377,7 @@ class WarpgroupEmitter(KernelEmitter):
             )
         if continued is not None:
             continued.continued = True
-        flight = InFlight(product, structs, read)
+        flight = InFlight(product, read)
         for numbers, struct in zip(product.results, structs, strict=True):
             for i, n in enumerate(numbers):
                 flight.pending[n] = build.value("llvm.extractvalue", (struct,), kind, {"position": f"array<i64: {i}>"})

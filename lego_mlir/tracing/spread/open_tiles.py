@@ -61,6 +61,7 @@ from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.wgmma_products import UNITS, takes_columns
 from lego_mlir.tracing.words import control, scalar
 from lego_mlir.tracing.words.cache_hints import Cache, Evict
+from lego_mlir.tracing.words.in_place import SetInPlace
 from lego_mlir.tracing.words.mma import Part
 from lego_mlir.tracing.words.packed_values import PackedNumbers
 from lego_mlir.tracing.words.packed_views import PackedView
@@ -382,7 +383,7 @@ class OpenTile(Spread):
         return None if counted is None else axes[counted]
 
 
-class OpenVariable(OpenTile):
+class OpenVariable(SetInPlace, OpenTile):
     """A mutable tile whose layout is open: in an expression it is read at that point."""
 
     __slots__ = ()
@@ -411,18 +412,6 @@ class OpenVariable(OpenTile):
                 cast(SpreadVariable, values[0]).set(values[1])
 
         self.layouts.tile(AssignTile, [self, given], self.shape, sample, compute, "set", self.dtype)
-
-    def __iadd__(self, other: object) -> OpenVariable:
-        self.set(self + other)
-        return self
-
-    def __isub__(self, other: object) -> OpenVariable:
-        self.set(self - other)
-        return self
-
-    def __imul__(self, other: object) -> OpenVariable:
-        self.set(self * other)
-        return self
 
 
 def load(

@@ -17,12 +17,13 @@ from lego_mlir.errors import brief
 from lego_mlir.tracing.spread.distributed import Spread, each_element, once_each, open_tile
 from lego_mlir.tracing.trace.tracer import current
 from lego_mlir.tracing.words import control
+from lego_mlir.tracing.words.in_place import SetInPlace
 from lego_mlir.tracing.words.packed_values import PackedNumbers, broadcast_number
 from lego_mlir.tracing.words.packed_variables import PackedCell
 from lego_mlir.tracing.words.scalar import Scalar, as_value, convert
 
 
-class SpreadVariable(Spread):
+class SpreadVariable(SetInPlace, Spread):
     """A mutable tile: in an expression it is read at that point."""
 
     __slots__ = ()
@@ -43,18 +44,6 @@ class SpreadVariable(Spread):
         held = [(cell, as_value(v, self.dtype)) for cell, v in made]  # all are read before one is written
         for cell, new in {id(cell): (cell, new) for cell, new in held}.values():
             cell.set(Scalar(new))
-
-    def __iadd__(self, other: object) -> SpreadVariable:
-        self.set(self + other)
-        return self
-
-    def __isub__(self, other: object) -> SpreadVariable:
-        self.set(self - other)
-        return self
-
-    def __imul__(self, other: object) -> SpreadVariable:
-        self.set(self * other)
-        return self
 
 
 class PackedVariable(SpreadVariable):

@@ -18,16 +18,12 @@ from math import prod
 from typing import Final
 
 from lego_mlir.errors import TraceError
-from lego_mlir.hardware.limits import REGISTERS_PER_SM, WARP
+from lego_mlir.hardware.limits import BLOCKS_PER_SM, REGISTERS_PER_SM, THREADS_PER_SM, WARP
 
 REGISTERS: Final = range(1, 256)
 """Registers of a thread; ptxas raises a number below what its calling convention needs (nvcc, `--maxrregcount`)."""
 REGISTER_UNIT: Final = 8
 """Registers of a thread are granted in multiples of this, for whole warps (that guide, "Hardware Multithreading")."""
-MOST_BLOCKS: Final = 32
-"""Blocks of a multiprocessor (CUDA C++ guide, "Technical Specifications per Compute Capability")."""
-MOST_THREADS: Final = 2048
-"""Threads of a multiprocessor, by the same table."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,7 @@ def launch_bounds(max_registers: object, min_blocks: object, block: Sequence[obj
             "registers of a thread"
         )
     threads = prod(n if isinstance(n, int) else 1 for n in block)
-    fitting = min(MOST_BLOCKS, MOST_THREADS // max(1, threads))
+    fitting = min(BLOCKS_PER_SM, THREADS_PER_SM // max(1, threads))
     if min_blocks is not None and not (type(min_blocks) is int and 1 <= min_blocks <= fitting):
         raise TraceError(
             f"{where}: min_blocks={min_blocks!r} is an int from 1 to {fitting}, the blocks of {threads} threads that a "

@@ -29,6 +29,7 @@ from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.trace import Barrier, For, If, Read, Register, Value, Write
 from lego_mlir.tracing.trace.tracer import Tracer, current
 from lego_mlir.tracing.trace.uncompared import Uncompared
+from lego_mlir.tracing.words.in_place import SetInPlace
 from lego_mlir.tracing.words.packed_values import PackedNumbers, broadcast_number
 from lego_mlir.tracing.words.packed_variables import PackedCell
 from lego_mlir.tracing.words.scalar import Scalar, as_value
@@ -281,7 +282,7 @@ def _rounded(tracer: Tracer) -> Iterator[None]:
         tracer.rounds_each = before
 
 
-class Cell(Scalar):
+class Cell(SetInPlace, Scalar):
     """A mutable variable of a thread. In an expression it is read at that point."""
 
     __slots__ = ("_register",)
@@ -328,18 +329,6 @@ class Cell(Scalar):
         tracer = current("a register")
         register = tracer.use_register(self._register)
         tracer.append(Write(register, as_value(value, self.dtype, self.width), tracer.here()))
-
-    def __iadd__(self, other: Any) -> Cell:
-        self.set(self + other)
-        return self
-
-    def __isub__(self, other: Any) -> Cell:
-        self.set(self - other)
-        return self
-
-    def __imul__(self, other: Any) -> Cell:
-        self.set(self * other)
-        return self
 
 
 class CellTuple(Uncompared):

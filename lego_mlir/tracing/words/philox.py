@@ -22,7 +22,6 @@ from lego_mlir.tracing.words.scalar import Scalar
 FACTORS: Final = (0xD2511F53, 0xCD9E8D57)
 KEY_STEPS: Final = (0x9E3779B9, 0xBB67AE85)
 ROUNDS: Final = 10
-WORD: Final = 0xFFFFFFFF
 Words = tuple[Operand, Operand, Operand, Operand]
 
 

@@ -85,12 +85,7 @@ def copy(
             "for other types update each element by atomic_add"
         )
     several = _mask_of(tracer, blocks, barrier)
-    require_uniform(tracer, "lego.copy_async")
-    if tracer.called is not None:
-        raise tracer.error(
-            f"lego.copy_async of a tile in {tracer.called}, which is called: the kernel's threads share the copy; "
-            "leave out inline=False"
-        )
+    _require_all_threads(tracer)
     ring, slot = (None, None) if barrier is None else (tracer.use(barrier.ring.group), barrier.slot)
     tracer.require_common("lego.copy_async", (*first, *tile.at))
     into = (tracer.simplified(tracer.index(tile.at[0])), tracer.simplified(tracer.index(tile.at[1])))
@@ -122,6 +117,16 @@ def copy(
             if barrier is not None:
                 _complete_on(tracer, mark.slot, mark.ring)
     tracer.append(If(sympy.true, tuple(body), (), source_line, mark))
+
+
+def _require_all_threads(tracer: Tracer) -> None:
+    """Refuse a copy that not all threads of the kernel, or of its role, come to."""
+    require_uniform(tracer, "lego.copy_async")
+    if tracer.called is not None:
+        raise tracer.error(
+            f"lego.copy_async of a tile in {tracer.called}, which is called: the kernel's threads share the copy; "
+            "leave out inline=False"
+        )
 
 
 def _mask_of(tracer: Tracer, blocks: IndexLike | Literal["all"] | None, barrier: BarrierUse | None) -> Expr | None:

@@ -27,7 +27,6 @@ from lego_mlir.transforms.passes.round_at_store import CAST
 _READ: Final = "vector.transfer_read"
 _PASSED_ON: Final = ("vector.extract_strided_slice",)
 _SHAPE: Final = [16, 16]
-MMA: Final = "nvgpu.mma.sync"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import numpy as np
 import product_fit
 import pytest
 
-from lego_mlir.choices.product_device import H200, ScaledPath
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, ScaledPath
 
 
 @pytest.fixture(scope="module")
@@ -15,13 +15,13 @@ def runs():
 
 
 def test_the_constants_of_the_device_are_those_of_the_fit(runs):
-    assert astuple(product_fit.scaled_fit(runs)) == pytest.approx(astuple(H200.scaled), rel=0.01)
+    assert astuple(product_fit.scaled_fit(runs)) == pytest.approx(astuple(REFERENCE_DEVICE.scaled), rel=0.01)
 
 
 def test_the_choice_by_the_constants_loses_little_on_the_recorded_times(runs):
     by_fit, by_ones = (
         product_fit.mean_loss(runs, product_fit.scaled_times(runs, path))
-        for path in (H200.scaled, ScaledPath(*[1.0] * 7))
+        for path in (REFERENCE_DEVICE.scaled, ScaledPath(*[1.0] * 7))
     )
     assert by_fit < 1.02 < by_ones
 

@@ -9,9 +9,10 @@ from bench import schedule_model
 from lego_mlir import schedule
 from lego_mlir.caches import time_model, workloads
 from lego_mlir.caches.simulation import rows
-from lego_mlir.caches.time_model import H200, RTX_2080_SUPER, Estimate
+from lego_mlir.caches.time_model import Estimate, chip_named
 from lego_mlir.caches.workloads import Boundary
 
+H200, RTX_2080_SUPER = chip_named("h200"), chip_named("rtx2080super")
 BLUR = workloads.stencil(4096, 4096, 9)
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lego_mlir.choices import warpgroup_tiles
 from lego_mlir.choices.class_tiles import MOST, covering, few_tiles, octave
 from lego_mlir.choices.product_counts import ProductSize
-from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_device import REFERENCE_DEVICE
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.choices.warpgroup_tiles import Wanted
 from lego_mlir.kernels import product_classes
@@ -63,7 +63,7 @@ def test_a_class_has_a_tile_close_to_the_best_for_all_rows(n, k, layouts):
     for m in (264, 300, 352, 417, 512):
         tile = class_of((m, n, k), layouts, "f16", "f16").tile
         classes.add(tile)
-        best = warpgroup_tiles.choose(m, n, k, H200, layouts)
+        best = warpgroup_tiles.choose(m, n, k, REFERENCE_DEVICE, layouts)
         assert microseconds((m, n, k), layouts, tile) <= 1.08 * microseconds((m, n, k), layouts, best)
     assert len(classes) <= MOST
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lego_mlir.choices.product_counts import ProductSize, counts_of, touched
-from lego_mlir.choices.product_device import H200, device_with
+from lego_mlir.choices.product_device import REFERENCE_DEVICE, device_with
 from lego_mlir.choices.product_tile import ProductTile, warpgroup_tile
 from lego_mlir.choices.product_time import at_least, at_most, joined, product_time, share
 from lego_mlir.choices.warp_tiles import CANDIDATES
@@ -47,7 +47,7 @@ def test_units_that_rows_touch_are_the_mean_over_all_alignments(words, pitch, un
 def test_a_deeper_product_takes_longer_and_all_parts_are_finite(m, n, k, block):
     shallow, deep = (product_time(ProductSize(m, n, depth), block) for depth in (k, 4 * k + 256))
     assert 0 < shallow.microseconds < deep.microseconds < math.inf
-    assert shallow.microseconds >= H200.launches["flushed"].start
+    assert shallow.microseconds >= REFERENCE_DEVICE.launches["flushed"].start
 
 
 @given(st.floats(-100, 100), st.floats(-100, 100))
@@ -70,7 +70,7 @@ def test_waves_that_drift_apart_read_more_than_those_in_lockstep():
     block = warpgroup_tile(128, 256, 4)
     product = ProductSize(16384, 16384, 16384)
     apart, together = (product_time(product, replace(block, lockstep=lockstep)).dram for lockstep in (0, 32))
-    assert apart > 2.5 * together > 2.5 * product.moved / H200.dram
+    assert apart > 2.5 * together > 2.5 * product.moved / REFERENCE_DEVICE.dram
     few = ProductSize(64, 16384, 16384)
     apart, together = (product_time(few, replace(block, lockstep=lockstep)).dram for lockstep in (0, 32))
     assert apart == together  # B is read once, and A stays in L2
@@ -147,7 +147,7 @@ def test_rows_of_odd_words_take_more_copies():
 
 
 def test_the_choice_is_within_5_percent_of_the_best_at_most_recorded_sizes():
-    found = fit.chosen(H200, fit.Runs(fit.recorded()))
+    found = fit.chosen(REFERENCE_DEVICE, fit.Runs(fit.recorded()))
     for run, (good, of) in SIZES_WITHIN.items():
         assert (fit.good(found, run)[0] >= good, fit.good(found, run)[1]) == (True, of)
     days = {"product_choices": 23, "product_sizes": 30, "product_parts": 30, "product_kinds": 30}
@@ -159,18 +159,18 @@ def test_the_choice_is_within_5_percent_of_the_best_at_most_recorded_sizes():
 def test_arrays_of_runs_have_the_times_of_each():
     rows = fit.recorded()[::50]
     each = [product_time(row.product, row.tile, launches=row.launches).microseconds for row in rows]
-    assert fit.Runs(rows).predicted(H200).tolist() == pytest.approx(each)
+    assert fit.Runs(rows).predicted(REFERENCE_DEVICE).tolist() == pytest.approx(each)
 
 
 def test_the_fit_finds_constants_that_made_the_times():
     rows = [row for row in fit.recorded() if row.run == "tuning_spaces" and row.ratio < 1.5][::4]
-    launches = {**H200.launches, "flushed": replace(H200.launches["flushed"], start=7.0)}
-    true = replace(H200, launches=launches)
+    launches = {**REFERENCE_DEVICE.launches, "flushed": replace(REFERENCE_DEVICE.launches["flushed"], start=7.0)}
+    true = replace(REFERENCE_DEVICE, launches=launches)
     times = fit.Runs(rows).predicted(true)
     made = fit.compared([replace(row, us=time) for row, time in zip(rows, times, strict=True)])
-    found = fit.fitted(fit.Runs(made), H200, iterations=8)
+    found = fit.fitted(fit.Runs(made), REFERENCE_DEVICE, iterations=8)
     assert found.launches["flushed"].start == pytest.approx(7.0, rel=0.05)
-    assert fit.error(found, fit.Runs(made)) < 0.25 * fit.error(H200, fit.Runs(made))
+    assert fit.error(found, fit.Runs(made)) < 0.25 * fit.error(REFERENCE_DEVICE, fit.Runs(made))
 
 
 def test_all_warpgroup_tiles_have_a_time():
@@ -178,4 +178,4 @@ def test_all_warpgroup_tiles_have_a_time():
         product_time(ProductSize(1000, 1000, 1000), tile_of(Wanted(1000, 1000, 1000), sides, cluster))
         for *sides, cluster, _ in WHOLE.each()
     ]
-    assert all(time.microseconds > H200.launches["flushed"].start for time in times)
+    assert all(time.microseconds > REFERENCE_DEVICE.launches["flushed"].start for time in times)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lego_mlir.choices import families, warpgroup_tiles
 from lego_mlir.choices.product_counts import ProductSize
-from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_device import REFERENCE_DEVICE
 from lego_mlir.choices.product_tile import exchanged, warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.choices.warpgroup_tiles import Wanted, shares_rows
@@ -32,7 +32,7 @@ def planned(layouts, tile, dtype="f16", result="f16"):
 @given(st.integers(8, 1100), st.integers(8, 1100), st.integers(8, 1100), st.sampled_from(["NN", "NT", "TN", "TT"]))
 def test_every_choice_can_be_planned(m, n, k, layouts):
     m, n, k = 8 * m, 8 * n, 8 * k
-    tile = warpgroup_tiles.choose(m, n, k, H200, layouts)
+    tile = warpgroup_tiles.choose(m, n, k, REFERENCE_DEVICE, layouts)
     assert planned(layouts, tile).shared_bytes <= LARGEST_SHARED_BYTES
     assert tile.clusters(132) * tile.cluster[0] * tile.cluster[1] * tile.parts <= 132
 
@@ -50,13 +50,15 @@ def test_every_fused_choice_can_be_planned(m, n, k, types, exact):
     m, n, k, (layouts, dtype, result) = 16 * m, 16 * n, 16 * k, types
     exact = 0 if dtype == "i8" else exact
     size = ELEMENT_BYTES[dtype]
-    tile = warpgroup_tiles.choose(m, n, k, H200, layouts, size, exact, fused=True, operands=1)
+    tile = warpgroup_tiles.choose(m, n, k, REFERENCE_DEVICE, layouts, size, exact, fused=True, operands=1)
     assert planned(layouts, tile, dtype, result).shared_bytes <= LARGEST_SHARED_BYTES
 
 
 def test_whole_columns_of_128_bytes_count_in_shared_memory():
     """In rows of N, a tile of 72 columns of B takes the room of 128."""
-    along_k, along_n = (warpgroup_tiles.choose(1000, 1048, 1040, H200, name, fused=True) for name in ("TT", "TN"))
+    along_k, along_n = (
+        warpgroup_tiles.choose(1000, 1048, 1040, REFERENCE_DEVICE, name, fused=True) for name in ("TT", "TN")
+    )
     for name, tile in (("TT", along_k), ("TN", along_n)):
         assert planned(name, tile).shared_bytes <= LARGEST_SHARED_BYTES
     tile = warpgroup_tiles.tile_of(Wanted(1000, 1048, 1040, layouts="TT"), (128, 72))
@@ -66,14 +68,14 @@ def test_whole_columns_of_128_bytes_count_in_shared_memory():
 
 def test_odd_sizes_fill_the_last_round():
     for n in (2216, 3704, 5000):
-        tile = warpgroup_tiles.choose(n, n, n, H200)
+        tile = warpgroup_tiles.choose(n, n, n, REFERENCE_DEVICE)
         rows, columns = tile.tiles(n, n)
         rounds = rows * columns / tile.clusters(132)
         assert rounds > 0.94 * -(-rows * columns // tile.clusters(132))
 
 
 def test_rows_that_touch_two_lines_share_their_copies():
-    assert warpgroup_tiles.choose(5000, 5000, 5000, H200).cluster != (1, 1)
+    assert warpgroup_tiles.choose(5000, 5000, 5000, REFERENCE_DEVICE).cluster != (1, 1)
 
 
 def test_three_rows_of_tiles_are_clusters_where_all_of_them_fit():
@@ -88,31 +90,35 @@ def test_three_rows_of_tiles_are_clusters_where_all_of_them_fit():
 
 def test_few_rows_share_columns_of_a_large_b():
     """Clusters along M took 0.82 to 0.95 of the predicted time at 200 x 3584 x 3584, those along N up to 1.3."""
-    assert warpgroup_tiles.choose(200, 3584, 3584, H200).cluster == (2, 1)
+    assert warpgroup_tiles.choose(200, 3584, 3584, REFERENCE_DEVICE).cluster == (2, 1)
     few, small = Wanted(200, 3584, 3584, layouts="NT"), Wanted(200, 1024, 1024, layouts="NT")
     along_m, along_n = (warpgroup_tile(64, 112, 8, cluster=cluster) for cluster in ((2, 1), (1, 2)))
     assert few.is_few_rows and not small.is_few_rows and not Wanted(400, 3584, 3584).is_few_rows
     for tile, scale in ((along_m, 0.92), (along_n, 1.05)):
         size = ProductSize(200, 3584, 3584, "NT")
-        assert few.microseconds(tile) == pytest.approx(scale * product_time(size, tile, H200, "steady").microseconds)
+        assert few.microseconds(tile) == pytest.approx(
+            scale * product_time(size, tile, REFERENCE_DEVICE, "steady").microseconds
+        )
 
 
 def test_short_products_begin_early():
-    assert warpgroup_tiles.choose(512, 512, 512, H200).dependent
-    assert warpgroup_tiles.choose(64, 4096, 4096, H200).n == 32
-    assert warpgroup_tiles.choose(64, 5120, 5120, H200).n == 40  # 0.79 of the time of 64 columns
-    assert warpgroup_tiles.choose(64, 6144, 4096, H200).n == 48  # 0.84
-    assert not warpgroup_tiles.choose(8192, 8192, 8192, H200).dependent
+    assert warpgroup_tiles.choose(512, 512, 512, REFERENCE_DEVICE).dependent
+    assert warpgroup_tiles.choose(64, 4096, 4096, REFERENCE_DEVICE).n == 32
+    assert warpgroup_tiles.choose(64, 5120, 5120, REFERENCE_DEVICE).n == 40  # 0.79 of the time of 64 columns
+    assert warpgroup_tiles.choose(64, 6144, 4096, REFERENCE_DEVICE).n == 48  # 0.84
+    assert not warpgroup_tiles.choose(8192, 8192, 8192, REFERENCE_DEVICE).dependent
 
 
 def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
-    plain = warpgroup_tiles.choose(4096, 4096, 4096, H200)
-    wide = warpgroup_tiles.choose(4096, 4096, 4096, H200, fused=True)
+    plain = warpgroup_tiles.choose(4096, 4096, 4096, REFERENCE_DEVICE)
+    wide = warpgroup_tiles.choose(4096, 4096, 4096, REFERENCE_DEVICE, fused=True)
     assert (wide.m, wide.n, wide.cluster) == (plain.m, plain.n, plain.cluster)
-    tiles = [warpgroup_tiles.choose(8192, 8192, 8192, H200, fused=True, operands=count) for count in range(5)]
+    tiles = [
+        warpgroup_tiles.choose(8192, 8192, 8192, REFERENCE_DEVICE, fused=True, operands=count) for count in range(5)
+    ]
     assert tiles[0].m == 256
     assert all((tile.m, tile.n, tile.cluster) == (128, 256, (2, 1)) for tile in tiles[1:])
-    assert warpgroup_tiles.choose(8192, 8192, 8192, H200, exact=4).m == 128
+    assert warpgroup_tiles.choose(8192, 8192, 8192, REFERENCE_DEVICE, exact=4).m == 128
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def test_fused_products_get_the_tiles_of_plain_ones_where_registers_allow():
 def test_long_sums_are_divided_whatever_is_done_with_them(result, fused):
     """A kernel of exactly these sizes, whose blocks of a cluster add parts of K before the epilogue."""
     for size in ((512, 512, 65536), (256, 256, 16384), (64, 1024, 8192)):
-        assert class_for(size, "NT", "f16", result, "sm_90a", H200, fused) is None
+        assert class_for(size, "NT", "f16", result, "sm_90a", REFERENCE_DEVICE, fused) is None
         problem = Problem(*size, "f16", result, "NT", "sm_90a", 132, (), fused.epilogue, fused.exact)
         kernel, script, _ = kernel_for(problem)
         assert script is None and (kernel.cluster or "partial" in kernel.signature)
@@ -133,7 +139,7 @@ def test_few_tiles_of_8_bit_types_fill_the_device(operands):
     """As an H200 is quicker: parts of K, narrow tiles, two rows of tiles that share, or half of all multiprocessors."""
 
     def choose(*size):
-        return warpgroup_tiles.choose(*size, H200, bytes_=1, fused=True, operands=operands)
+        return warpgroup_tiles.choose(*size, REFERENCE_DEVICE, bytes_=1, fused=True, operands=operands)
 
     long, short = choose(512, 512, 65536), choose(8, 1024, 8192)
     assert long.parts == short.parts == 4 and long.k == short.k == 128
@@ -148,7 +154,9 @@ def test_few_tiles_of_8_bit_types_fill_the_device(operands):
 
 
 def test_rounds_of_8_bit_types_are_rectangles():
-    assert [warpgroup_tiles.choose(n, n, n, H200, bytes_=1, fused=True, operands=1).group for n in (4096, 8192)] == [
+    assert [
+        warpgroup_tiles.choose(n, n, n, REFERENCE_DEVICE, bytes_=1, fused=True, operands=1).group for n in (4096, 8192)
+    ] == [
         16,
         11,
     ]
@@ -156,37 +164,37 @@ def test_rounds_of_8_bit_types_are_rectangles():
 
 def test_8_bit_types_have_more_buffers_for_results():
     for n in (4096, 8192):
-        tile = warpgroup_tiles.choose(n, n, n, H200, bytes_=1, fused=True, operands=1)
+        tile = warpgroup_tiles.choose(n, n, n, REFERENCE_DEVICE, bytes_=1, fused=True, operands=1)
         assert (tile.m, tile.n, tile.cluster, tile.stages, tile.buffers) == (128, 256, (1, 1), 3, 4)
-    plain = warpgroup_tiles.choose(8192, 8192, 8192, H200, bytes_=1, fused=True)
+    plain = warpgroup_tiles.choose(8192, 8192, 8192, REFERENCE_DEVICE, bytes_=1, fused=True)
     assert (plain.cluster, plain.buffers) == ((2, 1), 2)
-    narrow = warpgroup_tiles.choose(512, 512, 4096, H200, bytes_=1, fused=True, operands=1)
+    narrow = warpgroup_tiles.choose(512, 512, 4096, REFERENCE_DEVICE, bytes_=1, fused=True, operands=1)
     assert narrow.n <= 128 and narrow.buffers == 2
-    assert warpgroup_tiles.choose(8192, 8192, 8192, H200, bytes_=1, exact=2, fused=True).buffers == 2
+    assert warpgroup_tiles.choose(8192, 8192, 8192, REFERENCE_DEVICE, bytes_=1, exact=2, fused=True).buffers == 2
 
 
 @pytest.mark.parametrize("layouts", ["NN", "NT"])
 def test_two_rows_of_tiles_share_their_columns(layouts):
     """64x64 alone took 1.15 times as long at 128 x 4096 x 4096, 64x96 alone 1.24 times at 128 x 6144 x 6144."""
     for n, k in ((4096, 4096), (6144, 6144), (4096, 14336)):
-        tile = warpgroup_tiles.choose(128, n, k, H200, layouts)
+        tile = warpgroup_tiles.choose(128, n, k, REFERENCE_DEVICE, layouts)
         assert tile.cluster[0] == 2 or tile.m == 128
 
 
 def test_rounds_of_clusters_are_rectangles_where_power_limits():
     for layouts in ("NN", "NT", "TN", "TT"):
-        tile = warpgroup_tiles.choose(16384, 16384, 16384, H200, layouts)
+        tile = warpgroup_tiles.choose(16384, 16384, 16384, REFERENCE_DEVICE, layouts)
         assert str(tile) == "256x192 cluster 1x2 group 11 every 32"  # 1.02 of other tiles' speed
-    assert warpgroup_tiles.choose(4096, 4096, 4096, H200).group == 8  # 66 clusters of 256 x 256
+    assert warpgroup_tiles.choose(4096, 4096, 4096, REFERENCE_DEVICE).group == 8  # 66 clusters of 256 x 256
     assert warpgroup_tiles.rectangle(warpgroup_tile(256, 192, 3, cluster=(1, 2), group=8), 12, 66, 0.97) == 6  # of 12
 
 
 def test_rows_of_n_that_no_tile_divides_are_multiplied_transposed():
     """At 1528, 0.92 of the time of the best tiles of A B; at 776 x 4096 x 4096 NT 0.93."""
     for n in (1528, 3704, 5000):
-        assert warpgroup_tiles.choose(n, n, n, H200, "NN").transposed
-        assert not warpgroup_tiles.choose(n, n, n, H200, "NT").transposed
-    assert warpgroup_tiles.choose(776, 4096, 4096, H200, "NT").transposed
+        assert warpgroup_tiles.choose(n, n, n, REFERENCE_DEVICE, "NN").transposed
+        assert not warpgroup_tiles.choose(n, n, n, REFERENCE_DEVICE, "NT").transposed
+    assert warpgroup_tiles.choose(776, 4096, 4096, REFERENCE_DEVICE, "NT").transposed
     for layouts in ("TN", "TT"):
         assert not any(
             tile.transposed for tile in warpgroup_tiles.candidates(Wanted(2888, 2888, 2888, layouts=layouts))
@@ -197,18 +205,18 @@ def test_rows_of_n_that_no_tile_divides_are_multiplied_transposed():
 
 def test_predicted_as_quick_the_older_tiles_are_taken():
     for n in (3072, 4096, 6144):
-        assert warpgroup_tiles.gain_of(warpgroup_tiles.choose(n, n, n, H200, "NN"), H200) == 1
-    tile = warpgroup_tiles.choose(3336, 3336, 3336, H200, "NN")
+        assert warpgroup_tiles.gain_of(warpgroup_tiles.choose(n, n, n, REFERENCE_DEVICE, "NN"), REFERENCE_DEVICE) == 1
+    tile = warpgroup_tiles.choose(3336, 3336, 3336, REFERENCE_DEVICE, "NN")
     assert not tile.transposed  # 240 x 192 and 160 x 192 took 1.03 and 1.06 of the time
 
 
 def test_three_groups_of_warps_have_tiles_between_those_of_one_and_of_two():
     """Of the time before: 0.92 at 5928 NN, 0.97 NT, 0.79 at 1576 x 8336 x 808 NT; with one round 1.03 and more."""
     for size, layouts in (((5928,) * 3, "NN"), ((5928,) * 3, "NT"), ((1576, 8336, 808), "NT")):
-        tile = warpgroup_tiles.choose(*size, H200, layouts)
+        tile = warpgroup_tiles.choose(*size, REFERENCE_DEVICE, layouts)
         assert (tile.n if tile.transposed else tile.m) == 192
         assert tile.threads == 3 * 128 and tile.cluster != (1, 4)
-    assert warpgroup_tiles.choose(168, 10240, 8192, H200, "NT").m != 192
+    assert warpgroup_tiles.choose(168, 10240, 8192, REFERENCE_DEVICE, "NT").m != 192
     fused = warpgroup_tiles.candidates(Wanted(5928, 5928, 5928, fused=True))
     assert not any(192 in (tile.m, tile.n * tile.transposed) for tile in fused)
 
@@ -216,16 +224,16 @@ def test_three_groups_of_warps_have_tiles_between_those_of_one_and_of_two():
 def test_short_products_of_rows_that_touch_two_lines_are_computed_in_clusters_of_four():
     """Of the time before: 0.76 at 1176 NT, 0.84 at 1144 NN, 0.80 at 776 x 1304 x 1992 NN."""
     for size, layouts in (((1176,) * 3, "NT"), ((1144,) * 3, "NN"), ((776, 1304, 1992), "NN")):
-        tile = warpgroup_tiles.choose(*size, H200, layouts)
+        tile = warpgroup_tiles.choose(*size, REFERENCE_DEVICE, layouts)
         assert tile.cluster in ((1, 4), (4, 1)) and tile.transposed == (layouts == "NN")
     assert not warpgroup_tiles.clustered_tiles(Wanted(1184, 1184, 1184))  # rows of 18.5 lines
     assert not warpgroup_tiles.clustered_tiles(Wanted(5000, 5000, 5000))
-    tile = warpgroup_tiles.choose(1176, 1176, 1176, H200, "NT")
+    tile = warpgroup_tiles.choose(1176, 1176, 1176, REFERENCE_DEVICE, "NT")
 
 
 def test_blocks_share_columns_that_are_not_halves_of_whole_groups():
     """Of 152 columns, the second block copies 8 behind the tile: 33 tiles of 5000 instead of 32 of 160."""
-    tile = warpgroup_tiles.choose(5000, 5000, 5000, H200, "NT")
+    tile = warpgroup_tiles.choose(5000, 5000, 5000, REFERENCE_DEVICE, "NT")
     assert (tile.m, tile.n, tile.cluster) == (256, 152, (2, 1))
     assert planned("NT", tile).rows == 16
 
@@ -250,15 +258,15 @@ KINDS = [
 def test_every_product_has_a_kernel_that_fits(m, n, k, kind):
     layouts, dtype, result, parts = kind
     sizes = tuple(-(-x // by) * by for x, by in zip((m, 8 * n, 8 * k), divisors(layouts, dtype, result), strict=True))
-    found = class_for(sizes, layouts, dtype, result, "sm_90a", H200, parts)
+    found = class_for(sizes, layouts, dtype, result, "sm_90a", REFERENCE_DEVICE, parts)
     if isinstance(found, ProductClass):
         tile = found.tile
         assert found.clusters * tile.cluster[0] * tile.cluster[1] <= 132
         assert tile.parts == 1 and shares_rows(tile, *sizes[:2])
-    elif families.warpgroups_compute(sizes, layouts, dtype, result, H200, parts.exact > 0):
+    elif families.warpgroups_compute(sizes, layouts, dtype, result, REFERENCE_DEVICE, parts.exact > 0):
         wide = parts.epilogue is not None or result not in ("f16", "bf16")
         tile = warpgroup_tiles.choose(
-            *sizes, H200, layouts, ELEMENT_BYTES[dtype], parts.exact, wide, parts.operands
+            *sizes, REFERENCE_DEVICE, layouts, ELEMENT_BYTES[dtype], parts.exact, wide, parts.operands
         )  # fmt: skip
     else:
         problem = Problem(*sizes, dtype, result, layouts, "sm_90a", 132, None, parts.epilogue, parts.exact)
@@ -270,7 +278,7 @@ def test_every_product_has_a_kernel_that_fits(m, n, k, kind):
 
 @pytest.mark.parametrize("layouts", ["NN", "NT"])
 def test_short_products_are_stored_by_two_consumers(layouts):
-    tile = warpgroup_tiles.choose(1024, 1024, 1024, H200, layouts)
+    tile = warpgroup_tiles.choose(1024, 1024, 1024, REFERENCE_DEVICE, layouts)
     assert (tile.m, tile.n, tile.stages, tile.dependent) == (128, 64, 8, True)
     assert warpgroup_tiles.by_two_consumers(warpgroup_tile(64, 128, 8), Wanted(64, 4096, 64)).m == 64
 
@@ -278,7 +286,7 @@ def test_short_products_are_stored_by_two_consumers(layouts):
 @pytest.mark.parametrize(("m", "n", "k"), [(136, 16, 512), (256, 16, 512), (250, 32, 2544)])
 def test_8_bit_types_of_few_columns_have_a_tile(m, n, k):
     """Blocks of a cluster would share nothing of 16 columns, so that those of several rows of tiles are alone."""
-    tile = warpgroup_tiles.choose(m, n, k, H200, "NT", bytes_=1)
+    tile = warpgroup_tiles.choose(m, n, k, REFERENCE_DEVICE, "NT", bytes_=1)
     assert shares_rows(tile, m, n)
     found = class_for((m, n, k), "NT", "f8e4m3fn", "f16", "sm_90a")
     assert planned("NT", found.tile, "f8e4m3fn", "f16").shared_bytes <= LARGEST_SHARED_BYTES
@@ -301,7 +309,7 @@ def test_every_division_of_k_has_schedules_and_runs_at_once(m, n, k, layouts):
         product = ScheduledProduct(tile, layouts)
         assert product.stages >= 2 and product.shared_bytes <= LARGEST_SHARED_BYTES
         rows, columns = tile.tiles(m, n)
-        assert rows * columns * tile.clustered * tile.splits <= H200.sms
+        assert rows * columns * tile.clustered * tile.splits <= REFERENCE_DEVICE.sms
 
 
 def test_few_rows_are_transposed_where_blocks_fill_the_device():

@@ -29,7 +29,7 @@ def test_specific_targets_and_capabilities():
 
 
 def test_a_row_passes_and_an_unknown_name_is_refused_with_the_known_ones():
-    row = Target("sm_200", 99, 1, 1, 1)
+    row = Target("sm_200", 99, 1, 1)
     assert target_named(row) is row
     with pytest.raises(UsageError, match=r"unknown target 'sm_8'; known: sm_75, sm_80"):
         target_named("sm_8")

@@ -10,7 +10,7 @@ from assembling import machine_code, needs_ptxas
 
 from lego_mlir import bf16, f32, spec
 from lego_mlir.choices import role_tiles
-from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_device import REFERENCE_DEVICE
 from lego_mlir.choices.role_tiles import role_tile
 from lego_mlir.errors import UsageError
 from lego_mlir.hardware.limits import LARGEST_SHARED_BYTES
@@ -127,9 +127,9 @@ def test_tiles_by_the_rows_of_a_group():
 
 def test_rows_that_are_not_whole_lines_are_copied_by_clusters():
     cubes, room = (12 * 1000, 12, 1000, 1000), LARGEST_SHARED_BYTES
-    assert role_tiles.label(role_tiles.choose(cubes, H200, room, lines=2, clusters=True)) == "128x256x4x2"
-    assert role_tiles.choose(cubes, H200, room, lines=2).sharing == 1
-    assert role_tiles.choose((16 * 2048, 16, 2048, 2048), H200, room, clusters=True).sharing == 1
+    assert role_tiles.label(role_tiles.choose(cubes, REFERENCE_DEVICE, room, lines=2, clusters=True)) == "128x256x4x2"
+    assert role_tiles.choose(cubes, REFERENCE_DEVICE, room, lines=2).sharing == 1
+    assert role_tiles.choose((16 * 2048, 16, 2048, 2048), REFERENCE_DEVICE, room, clusters=True).sharing == 1
 
 
 @pytest.mark.parametrize(("make", "words"), [

@@ -13,7 +13,7 @@ from product_device import compiled_product
 
 import lego_mlir
 from lego_mlir.choices import families, warpgroup_tiles
-from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_device import REFERENCE_DEVICE
 from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.errors import DependencyError, UsageError
 from lego_mlir.kernels import product_classes
@@ -287,7 +287,7 @@ def test_products_of_few_tiles_and_long_sums_divide_k():
 
     def parts(size, layouts="NT", result="f16"):
         found = product_classes.class_for(size, layouts, "f16", result, "sm_90a")
-        chosen = warpgroup_tiles.choose(*size, H200, layouts, fused=result == "f32")
+        chosen = warpgroup_tiles.choose(*size, REFERENCE_DEVICE, layouts, fused=result == "f32")
         assert found or chosen.parts * chosen.splits > 1
         return chosen.parts * chosen.splits, found is None
 

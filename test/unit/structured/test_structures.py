@@ -5,7 +5,6 @@ import pytest
 
 from lego_mlir.structured import structures as st
 from lego_mlir.structured.lower import Leaf
-from lego_mlir.structured.paper.tile_structure import tile
 from lego_mlir.structured.sets import Region
 from lego_mlir.structured.storage import Band, Full, Packed, StorageError, as_storage
 from lego_mlir.structured.structures import Access, Structure, StructureError
@@ -99,11 +98,3 @@ def test_region_equality_and_masks_agree_with_points():
     mask = region.mask(5, 6)
     assert sorted(map(tuple, np.argwhere(mask).tolist())) == region.points()
     assert region.count() == mask.sum()
-
-
-def test_tiles_of_a_band_are_those_of_equation_24():
-    tags = {tag: region.points() for tag, region in tile(st.banded(8, 8, 2, 4), 2).regions.items()}
-    assert tags["U"] == [(2, 0), (4, 2), (6, 4)]
-    assert tags["L"] == [(0, 4), (2, 6)]
-    assert tags["Z"] == [(0, 6), (4, 0), (6, 0), (6, 2)]
-    assert len(tags["G"]) == 7

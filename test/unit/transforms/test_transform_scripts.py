@@ -322,7 +322,7 @@ def test_no_spills_and_registers_for_every_thread(tiling):
     if sass.find_lister() is None:
         pytest.skip("needs cuobjdump (pip install nvidia-cuda-cuobjdump)")
     mix = sass.mix(sass.main_loop(sass.disassemble(cubin), "HMMA"))
-    m, n = tiling.warp_tile
+    m, n = tiling.m // tiling.warps[0], tiling.n // tiling.warps[1]
     products = m // 16 * (n // 8) * (tiling.k // 16)
     assert mix["HMMA"] == products
     assert mix["LDSM"] == (m // 16 + n // 16) * (tiling.k // 16)

@@ -7,7 +7,7 @@ import pytest
 import lego_mlir as lego
 from lego_mlir import f16
 from lego_mlir.choices.product_counts import ProductSize
-from lego_mlir.choices.product_device import H200
+from lego_mlir.choices.product_device import REFERENCE_DEVICE
 from lego_mlir.choices.product_tile import warpgroup_tile
 from lego_mlir.choices.product_time import product_time
 from lego_mlir.choices.warp_tiles import CANDIDATES
@@ -24,11 +24,17 @@ H200_DEVICE = DEVICES["h200"]
 def test_a_kernel_has_the_tile_of_the_choice_that_it_was_built_from(choice):
     size = (512, 768, 1024)
     kernel = matmul.build(
-        *size, f16, result=f16, tiling=choice, order=choice.order, blocks=choice.blocks(H200.sms), b=Col(1024, 768)
+        *size,
+        f16,
+        result=f16,
+        tiling=choice,
+        order=choice.order,
+        blocks=choice.blocks(REFERENCE_DEVICE.sms),
+        b=Col(1024, 768),
     )
     calls = kernel.transformed("matmul_sm80.mlir", stages=choice.stages)
     found = timed_product(calls, choice.shared_bytes(2))
-    persistent = choice.resident if kernel.grid[0] == choice.blocks(H200.sms) else 0
+    persistent = choice.resident if kernel.grid[0] == choice.blocks(REFERENCE_DEVICE.sms) else 0
     assert found.size == ProductSize(*size, "NT")
     assert found.tile == replace(choice, resident=persistent)
     assert found.shared == choice.shared_bytes(2)
