@@ -76,7 +76,7 @@ class Target:
 TARGETS: Final[dict[str, Target]] = {
     row.name: row
     for row in (
-        #      name       PTX  shared per SM  per block    threads
+        #      name       PTX  shared per SM  per block
         Target("sm_75", 70, 64 * KiB, 64 * KiB),
         Target("sm_80", 80, 164 * KiB, 163 * KiB),
         Target("sm_86", 80, 100 * KiB, 99 * KiB),
