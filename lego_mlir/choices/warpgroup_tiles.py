@@ -64,7 +64,7 @@ GROUPS_ROWS: Final = 192
 THREE_GROUPS: Final = TileRows(((GROUPS_ROWS, range(200, 56, -8)),))
 """Of three groups of warps, whose threads have registers for 200 columns; where the largest tiles have several rounds.
 
-In one round they were slower than others (an H200, 2026-12-01).
+In one round they were slower than others; the device's file has the run.
 """
 NARROW: Final = TileRows(((64, range(56, 8, -8)),))
 """Considered where tiles of 64 x 64 do not fill a device: more blocks copy the other operand."""
