@@ -4,8 +4,8 @@
     turn.set(turn + 1)                             slow: a write changes it by little
     state.set(state * 5)                           neither: it may wrap around
 
-Assumed is that a role does not run for 2**29 rounds, as so many never end: no wait or arrival has so many before it,
-and no register that counts slowly reaches it.
+Assumed, and not shown, is that a role does not run for so many rounds: no wait or arrival has 2**29 before it, and no
+register that counts slowly reaches 2**29, for which 2**23 writes of the greatest step are enough.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def slow_registers(body: Sequence[Statement]) -> frozenset[Register]:
     """The registers that each write sets to a small number, or to a little more or less than a slow register."""
     statements = list(statements_in(tuple(body)))
     writes = [s for s in statements if isinstance(s, Write)]
-    numbers = [s for s in statements if isinstance(s, Constant | FromIndex | Convert | Read | Compute)]
+    made = [s for s in statements if isinstance(s, Constant | FromIndex | Convert | Read | Compute)]
+    numbers = [s for s in made if is_integer(s.result.dtype)]  # -1 in u8 is 255, and a large number in f16 is infinite
     slow = {s.register for s in writes if is_integer(s.register.dtype)}
     while True:
         known: dict[int, _Reach] = {}

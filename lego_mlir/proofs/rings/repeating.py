@@ -223,7 +223,7 @@ def _rewritten(parts: Sequence[ProgramPart], found: Sequence[Repeating]) -> Iter
 
 def _stepped(run: Sequence[Let], found: Sequence[Repeating], rule: Mapping[Symbol, Expr]) -> Iterator[Let]:
     """A row of values, those of the registers left out; where it is a step, the step is counted."""
-    yield from (Let(part.symbol, part.value.xreplace(rule)) for part in run if part.symbol not in rule)
+    yield from (replace(part, value=part.value.xreplace(rule)) for part in run if part.symbol not in rule)
     yield from (Let(r.steps, r.steps + 1) for r in found if run and id(run[0]) in r.runs)
 
 

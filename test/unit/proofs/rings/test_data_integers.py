@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lego_mlir as lego
-from lego_mlir import Row, f16, gallery, i32, i64
+from lego_mlir import Row, f16, gallery, i32, i64, u32
 from lego_mlir.interp.traced_kernels import run_kernel
 from lego_mlir.proofs.rings.claims import ring_proof
 
@@ -184,11 +184,11 @@ def words(full, empty, use, copies):
         empty[use].arrive()
 
 
-def with_uses(steps, types):
+def with_uses(steps, types, values=None):
     """Roles that take steps with a register of uses, each in its type, and the rounds that it gives in the end."""
 
     @lego.kernel(grid=1, block=32 * WARPS)
-    def kernel(n: lego.Tensor(i32, Row(96)), y: lego.Tensor(i32, Row(96))):
+    def kernel(n: lego.Tensor(i32, Row(96), range=values), y: lego.Tensor(i32, Row(96))):
         rings, last = (lego.barriers(2), lego.barriers(2, arrivals=2)), (lego.barriers(2), lego.barriers(2, arrivals=2))
         y[lego.thread_id[0]] = n[lego.thread_id[0]]
         for first, dtype in zip((0, 1), types, strict=True):
@@ -219,10 +219,26 @@ def one_by_one(n, used, dtype, word):
         used.set(used + 1)
 
 
+def in_turns(n, used, dtype, word):
+    turn = lego.register(i32, 0)
+    for _ in lego.range(3):
+        turn.set(lego.where(turn.get() == 1, 0, turn + 1))
+    for _ in lego.range(lego.index(turn.get(), range=(0, 2))):
+        word(lego.index(used.get(), range=WIDE))
+        used.set(used + 1)
+
+
+def much_data(n, used, dtype, word):
+    for _ in range(10):
+        used.set(used + n[9].to(dtype))
+
+
 STEPS = {
     "after": in_parts,
     "before": lambda *given: in_parts(*given, after=False),
     "one by one": one_by_one,
+    "in turns": in_turns,
+    "much data": much_data,
     "ahead": lambda *given: in_parts(*given, times=4),
     "data": lambda n, used, dtype, word: used.set(used + n[9].to(dtype)),
     "less data": lambda n, used, dtype, word: used.set(used - n[9].to(dtype)),
@@ -230,15 +246,18 @@ STEPS = {
 }
 
 
-def counts_alike(steps, types):
+def report_of_uses(kernel, number):
+    n = np.resize(np.array([2, 0, 3, 1, 1, 0, 2, 3, 3, number], np.int32), 96)
+    return run_kernel(kernel, {"n": n, "y": np.zeros(96, np.int32)}, {})
+
+
+def counts_alike(steps, types, values=None):
     """Whether the rings are proved; then the interpreter finds no fault."""
-    kernel = with_uses(steps, types)
+    kernel = with_uses(steps, types, values)
     if ring_proof(kernel.trace()).reasons:
         return False
-    for number in (2**31 - 1, -(2**31), 2**30, 12):
-        n = np.resize(np.array([2, 0, 3, 1, 1, 0, 2, 3, 3, number], np.int32), 96)
-        found = run_kernel(kernel, {"n": n, "y": np.zeros(96, np.int32)}, {})
-        assert found.clean, (steps, types, number)
+    for number in (2**31 - 1, -(2**31), 2**30, 12) if values is None else (values[1] - 1, values[1] // 2, values[0]):
+        assert report_of_uses(kernel, number).clean, (steps, types, values, number)
     return True
 
 
@@ -255,8 +274,30 @@ def test_registers_that_become_uses_and_do_not_count_them_may_wrap_around(wild):
         (reason,) = ring_proof(kernel.trace()).reasons
         assert "this register becomes a use and may wrap around" in reason
     if wild != "ahead":  # whose rounds never end where it wraps around
-        n = np.resize(np.array([2, 0, 3, 1, 1, 0, 2, 3, 3, 2**30 + 9], np.int32), 96)
-        assert not all(run_kernel(kernel, {"n": n, "y": np.zeros(96, np.int32)}, {}).clean for kernel in kernels)
+        assert not all(report_of_uses(kernel, 2**30 + 9).clean for kernel in kernels)
+
+
+@pytest.mark.parametrize("first", ["one by one", "in turns"])
+def test_many_small_sums_with_a_register_of_uses_may_wrap_around(first):
+    values = (0, 2**28)  # of which each sum with a register that counts uses fits
+    kernels = [with_uses((first, "much data"), types, values) for types in ((i32, i64), (i64, i32))]
+    for kernel in kernels:
+        (reason,) = ring_proof(kernel.trace()).reasons
+        assert "this register becomes a use and may wrap around" in reason
+    assert not all(report_of_uses(kernel, 2**28 - 1).clean for kernel in kernels)
+    assert all(counts_alike((first,), types, values) for types in ((i32, i64), (i64, i32)))
+
+
+def test_registers_of_numbers_that_pass_another_type_are_not_slow():
+    def beyond(n):
+        held = lego.register(i64, 0)
+        held.set((held - 1).to(u32).to(i64))  # 2**32 - 1
+        return lego.index(1 + (held.get().to(i32).to(i64) - held.get()) // 2**32 % 2, range=RANGE)
+
+    counts = beyond, lambda n: 1
+    kernels = [kernel_of(i32, *sides) for sides in (counts, counts[::-1])]
+    assert all(ring_proof(kernel.trace()).reasons for kernel in kernels)
+    assert not all(report(kernel, np.zeros(96, np.int32)).clean for kernel in kernels)
 
 
 @pytest.mark.parametrize("first", [0, *(pytest.param(n, marks=pytest.mark.long) for n in range(12, 240, 12))])
@@ -264,8 +305,9 @@ def test_programs_of_uses_that_are_proved_run(first):
     proved = set()
     for seed in range(first, first + 12):
         choose = random.Random(seed)
-        steps = tuple(choose.choices(tuple(STEPS), (3, 3, 3, 1, 1, 1, 1), k=choose.randint(1, 3)))
-        proved.add(counts_alike(steps, choose.choice(((i32, i32), (i32, i64), (i64, i32)))))
+        steps = tuple(choose.choices(tuple(STEPS), (3, 3, 3, 3, 1, 1, 1, 1, 1), k=choose.randint(1, 3)))
+        values = choose.choice((None, (0, 2**28)))
+        proved.add(counts_alike(steps, choose.choice(((i32, i32), (i32, i64), (i64, i32))), values))
     assert proved == {True, False}
 
 
