@@ -41,9 +41,9 @@ from lego_mlir.proofs.rings.agents import (
     has_words,
     symbols_given,
 )
-from lego_mlir.proofs.rings.counters import MOST_AHEAD, MOST_COUNTED, MOST_OF_ONE
 from lego_mlir.proofs.rings.repeating import unwound
 from lego_mlir.proofs.rings.rounds_apart import round_apart
+from lego_mlir.proofs.rings.use_registers import MOST_AHEAD, MOST_COUNTED, MOST_OF_ONE
 from lego_mlir.proofs.rings.values import (
     KnownRanges,
     for_any_length,

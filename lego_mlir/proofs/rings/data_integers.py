@@ -23,8 +23,8 @@ from lego_mlir.expr.nodes import OF_OPERATORS, Larger
 from lego_mlir.expr.ranges import Range
 from lego_mlir.expr.related import involved
 from lego_mlir.proofs.rings.agents import Let
-from lego_mlir.proofs.rings.counters import MOST_COUNTED, MOST_SLOW, registers_of_uses, slow_registers
 from lego_mlir.proofs.rings.ring_statements import as_integer, is_integer, is_whole, line_of, symbol_of
+from lego_mlir.proofs.rings.use_registers import MOST_COUNTED, MOST_SLOW, registers_of_uses, slow_registers
 from lego_mlir.proofs.rings.values import symbol_named, without_functions
 from lego_mlir.tracing.trace.dtypes import DType
 from lego_mlir.tracing.trace.trace import (
