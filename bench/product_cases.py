@@ -179,15 +179,18 @@ AROUND = (1, 2, 7, 8, 9, 15, 16, 17, 24, 31, 32, 33, 40, 48, 56, 63, 64, 65, 66,
 """Every residue near the edges of tiles of 64, 128 and 192 rows."""
 
 
-def drawn(count: int, stream: str) -> list[Product]:
-    """Sizes whose logarithms are uniform: any M, N and K multiples of 8; two of three with K contiguous."""
+def drawn(count: int, stream: str, least: int = 64) -> list[Product]:
+    """Sizes whose logarithms are uniform: any M, N and K multiples of 8; two of three with K contiguous.
+
+    M and N are `least` or more, N at least 512.
+    """
     source = random.Random(f"{SEED} {stream}")
 
     def one(low: int, high: int) -> int:
         return round(low * (high / low) ** source.random())
 
-    return [of_types((one(64, 8192), one(64, 1024) * 8, one(64, 1024) * 8), "NN" if k % 3 == 2 else "NT", "bf16")
-            for k in range(count)]  # fmt: skip
+    sizes = [(one(least, 8192), one(max(64, least // 8), 1024) * 8, one(64, 1024) * 8) for _ in range(count)]
+    return [of_types(size, "NN" if k % 3 == 2 else "NT", "bf16") for k, size in enumerate(sizes)]
 
 
 WEIGHTS = (3584, 3584), (5120, 5120), (4096, 4096), (10240, 8192)
@@ -203,8 +206,7 @@ KINDS = [
         (64, 5120, 5120), (144, 4096, 14336), (200, 5120, 5120), (300, 6144, 4096), *square(1552, 3344))),
 ]  # fmt: skip
 THREE_GROUPS = [
-    *(of_types(size, "NT", "bf16") for size in ((129, 3584, 3584), (129, 10240, 8192), (144, 6144, 4096))),
-    *(of_types(size, layouts, "f16") for size in square(5928) for layouts in ("NN", "NT")),
+    *(of_types(size, layouts, "bf16") for size in square(5928) for layouts in ("NN", "NT")),
+    *drawn(200, "three groups", 1504),
 ]  # fmt: skip
-"""Rows that one tile of three groups covers, and a square."""
 CANDIDATES = drawn(100, "candidates")

@@ -14,7 +14,7 @@ matmul            by mma.sync at the papers' sizes, the best of the model's rank
 product_tuning    every candidate of both families, one launch after a flush: what the time model is fitted to
 product_rows      rows from 1 to 300 around the edges of tiles, by four weights, and drawn sizes: what `matmul` runs
 product_parts     rows from 72 to 300 by five weights: what `matmul` runs, and K in parts
-product_groups    tiles of 192 rows by three groups of warps, next to the choice
+three_groups_drawn  drawn sizes: the choice with tiles of three groups of warps and, where it differs, without them
 product_kinds     few rows of 16 and 8 bits: the leaders of every kind, among them those that the choice leaves out
 product_sizes     drawn sizes, and the leading tiles of the time model at each, as kernels of all sizes
 
@@ -23,7 +23,7 @@ SEED draws other sizes of the last two: those of a fit are not those that judge 
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from itertools import product as every
@@ -473,20 +473,31 @@ def in_parts(product: Product) -> dict[str, Way]:
     return found
 
 
-KIND_UNITS, THREE_GROUPS, KIND_SIDES = (64, 128, 256), (192,), range(24, 257, 8)
+KIND_UNITS, KIND_SIDES = (64, 128, 256), range(24, 257, 8)
 KIND_CLUSTERS, MORE_CLUSTERS = ((1, 1), (2, 1), (1, 2), (3, 1)), ((4, 1), (1, 4))
 KIND_PARTS = (2, 3, 4)
 LED_KINDS, OF_KIND, KIND_NEAR = 16, 2, 1.7
-"""Tiles of a size, and of a kind, and how slow by the model. More clusters are for rows that are not whole lines.
-
-With three groups of warps an instruction has registers for 200 columns (`wgmma_products.instruction_columns`)."""
+"""Tiles of a size, and of a kind, and how slow by the model. More clusters are for rows that are not whole lines."""
 
 
-def of_every_kind(product: Product, units: Sequence[int] = KIND_UNITS, led: int = LED_KINDS) -> dict[str, Way]:
-    """The choice, and the leaders of each order of operands, cluster and division of K, whatever rules leave out.
+def with_three_groups(product: Product) -> dict[str, Way]:
+    """The choice, and where it has three groups of warps the choice without them."""
+    from unittest import mock
 
-    Tiles have one of `units` as the rows of the unit.
-    """
+    from lego_mlir.choices.warpgroup_tiles import Wanted, choose
+
+    ways = {"new": product_runs.tile_for(product)}
+    with mock.patch.object(Wanted, "has_rounds", False):
+        choose.cache_clear()
+        before = product_runs.tile_for(product)
+    choose.cache_clear()
+    if before != ways["new"]:
+        ways["old"] = before
+    return {label: by_tile(product, label, tile) for label, tile in ways.items()}
+
+
+def of_every_kind(product: Product) -> dict[str, Way]:
+    """The choice, and the leaders of each order of operands, cluster and division of K, whatever rules leave out."""
     from lego_mlir.choices.product_device import device_with
     from lego_mlir.choices.product_tile import warpgroup_tile
     from lego_mlir.choices.warpgroup_tiles import Wanted, keeps_sums, ringed, shares_rows, split_tiles, tile_of
@@ -499,9 +510,9 @@ def of_every_kind(product: Product, units: Sequence[int] = KIND_UNITS, led: int 
         if product.layouts == "NT" or 3 not in cluster  # which divide no 64 rows along K
     ]  # fmt: skip
     tiles: list[Any] = split_tiles(wanted)
-    for turned, unit, side in every((False, True)[: 1 + wanted.plain], units, KIND_SIDES):
+    for turned, unit, side in every((False, True)[: 1 + wanted.plain], KIND_UNITS, KIND_SIDES):
         rows, columns = (side, unit) if turned else (unit, side)
-        if rows % 16 or columns % wanted.unit or unit * side > (192 * 200 if units == THREE_GROUPS else 256 * 192):
+        if rows % 16 or columns % wanted.unit or unit * side > 256 * 192:
             continue
         tiles += [tile_of(wanted, (rows, columns), cluster, transposed=turned) for cluster in clusters]
         for parts in KIND_PARTS:
@@ -518,7 +529,7 @@ def of_every_kind(product: Product, units: Sequence[int] = KIND_UNITS, led: int 
     found = {"model": chosen}
     for us, _, tile in sorted(timed):
         kinds[kind := (tile.transposed, tile.cluster, tile.parts, tile.splits > 1)] += 1
-        if kinds[kind] <= OF_KIND and us <= KIND_NEAR * least and len(found) < led:
+        if kinds[kind] <= OF_KIND and us <= KIND_NEAR * least and len(found) < LED_KINDS:
             found[str(tile)] = replace(wanted.finished(tile, us), dependent=tile.lockstep == 0)
     return {label: by_tile(product, label, tile) for label, tile in found.items()}
 
@@ -540,7 +551,7 @@ SUITES: dict[str, Suite] = {
     "product_rows": Suite(cases.ROWS, run_by_matmul, protocol=QUICK),
     "product_sizes": Suite(cases.CANDIDATES, leading, protocol=QUICK),
     "product_kinds": Suite(cases.KINDS, of_every_kind, (*PYTORCH[:1], "_scaled_mm fast", "_int_mm"), QUICK),
-    "product_groups": Suite(cases.THREE_GROUPS, partial(of_every_kind, units=THREE_GROUPS, led=24), protocol=QUICK),
+    "three_groups_drawn": Suite(cases.THREE_GROUPS, with_three_groups, protocol=QUICK),
     "product_parts": Suite(cases.FEW_TILES, in_parts, protocol=QUICK),
     "matmul": Suite([Product(*case) for case in every(cases.SYNC_SIZES, LAYOUTS)], synchronous, ("cuBLAS", "Triton"),
                     Protocol(graphs=True)),
