@@ -363,7 +363,7 @@ def _is_possible(wanted: Wanted, sides: tuple[int, int], cluster: tuple[int, int
     slow = wanted.operands > 0 if several else past
     return (
         width % wanted.unit == 0 == width % (UNIT * (cluster[0] if halves else 1))
-        and (height <= PLAIN_ROWS or height == GROUPS_ROWS or width <= (0 if wanted.exact or narrow else tall))
+        and (height <= GROUPS_ROWS or width <= (0 if wanted.exact or narrow else tall))
         and (width <= MOST_PROMOTED or not wanted.exact)
         and not (narrow and cluster != (1, 1) and slow and not wanted.shares_lines)
     )
