@@ -34,16 +34,9 @@ import runner
 import scaled_products
 from product_runs import SMS
 
-from lego_mlir.choices import scaled_tiles
+from lego_mlir.choices import product_device, scaled_tiles
 from lego_mlir.choices.product_counts import ProductSize, TileCounts, counts_of
-from lego_mlir.choices.product_device import (
-    REFERENCE_DEVICE,
-    Launches,
-    LaunchKind,
-    MatrixPath,
-    ProductDevice,
-    ScaledPath,
-)
+from lego_mlir.choices.product_device import Launches, LaunchKind, MatrixPath, ProductDevice, ScaledPath
 from lego_mlir.choices.product_tile import ProductTile
 from lego_mlir.choices.product_time import time_of
 from lego_mlir.choices.warp_tiles import RESIDENT
@@ -54,6 +47,7 @@ from lego_mlir.hardware.memory import ELEMENT_BYTES
 PAGE = "results/product-choices.md"
 HELD_OUT = mlir_kernels.RESULTS / "static" / "product_fit_held_out.json"
 GOOD, NEAR = 1.05, 1.5
+REFERENCE_DEVICE = product_device.REFERENCE_DEVICE
 F16_BYTES = 2
 DEVICE = "NVIDIA H200"
 HUBER, DAMPING, ITERATIONS, STEP = 0.05, 1e-2, 60, 1e-4
