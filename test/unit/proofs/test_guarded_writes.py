@@ -84,26 +84,25 @@ def inside_a_branch_of_each_thread(counts, tile, t, read):
         read((t + 1) % T)
 
 
-def guarded_by_one_load(counts, tile, t, read):
-    n = lego.index(counts[0], range=(0, 4))
+def guarded_rounds(tile, t, read, number):
+    """Rounds that write a tile and read that of the round before, where the number of a round is not 0."""
     for k in lego.range(4):
+        n = number(k)
         with lego.when((n > 0) & (k > 0)):
             read((t + 1) % T)
         lego.barrier()
         with lego.when(n > 0):
             tile[t] = 1.0
         lego.barrier()
+
+
+def guarded_by_one_load(counts, tile, t, read):
+    n = lego.index(counts[0], range=(0, 4))
+    guarded_rounds(tile, t, read, lambda k: n)
 
 
 def guarded_by_a_load_of_each_round(counts, tile, t, read):
-    for k in lego.range(4):
-        n = lego.index(counts[k], range=(0, 4))
-        with lego.when((n > 0) & (k > 0)):
-            read((t + 1) % T)
-        lego.barrier()
-        with lego.when(n > 0):
-            tile[t] = 1.0
-        lego.barrier()
+    guarded_rounds(tile, t, read, lambda k: lego.index(counts[k], range=(0, 4)))
 
 
 def guarded_by_a_load_of_each_thread(counts, tile, t, read):
