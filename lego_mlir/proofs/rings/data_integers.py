@@ -2,7 +2,7 @@
 
     i32: n[0] * 4            the function `as i32` of n(0) * 4, as n(0) may be 2**30: not four times the index of n[0]
     i32: n[0] // 128 + 1     itself, as it fits
-    i32: used + rounds       itself, if `rounds` has a range, and `used` is a register that counts: see `counters`
+    i32: used + rounds       itself, if `rounds` has a range, and `used` is a register that counts: see `use_registers`
     i32: state * 5           the function `as i32` of it, whatever the register is set to
 
 Two agents that compute a number alike have the same name for it, whether or not it wraps around.

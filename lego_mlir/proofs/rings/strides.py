@@ -117,7 +117,7 @@ def _innermost(parts: Sequence[ProgramPart], words: set[int], around: RingLoop |
 
 
 def _unrolled(parts: Sequence[ProgramPart], loops: set[int], count: int) -> Iterator[ProgramPart]:
-    """Parts, each of its own identity, with `count` rounds of some loops as one."""
+    """Copies of parts, in which `count` rounds of some loops are one."""
     for part in parts:
         match part:
             case RingLoop(body=body) if id(part) in loops:

@@ -4,8 +4,8 @@
     turn.set(turn + 1)                             slow: a write changes it by little
     state.set(state * 5)                           neither: it may wrap around
 
-Assumed, and not shown, is that a role does not run for so many rounds: no wait or arrival has 2**29 before it, and no
-register that counts slowly reaches 2**29, for which 2**23 writes of the greatest step are enough.
+Assumed, and not shown: a role waits and arrives fewer than 2**29 times, and a register that counts slowly stays below
+2**29, which 2**23 writes of the greatest step would reach.
 """
 
 from __future__ import annotations
