@@ -11,7 +11,8 @@ from lego_mlir.kernels.scheduled_products import ScheduledProduct
 from lego_mlir.toolchain import Cache
 
 TILES = [("NT", warpgroup_tile(128, 64, 2, cluster=(1, 2))), ("NN", warpgroup_tile(64, 64, 2)),
-         ("NT", warpgroup_tile(64, 72, 2, cluster=(3, 1)))]  # fmt: skip
+         ("NT", warpgroup_tile(64, 72, 2, cluster=(3, 1))), ("NT", warpgroup_tile(192, 80, 2, cluster=(2, 1))),
+         ("NN", warpgroup_tile(80, 192, 2, cluster=(2, 1), transposed=True))]  # fmt: skip
 DRAWN, MORE = 4, 60
 """Sizes of a kernel, and with --long."""
 
