@@ -80,12 +80,13 @@ def growing(k):
     (narrow(causal=True, result=f16), (1, 1, 150, 150), {"blocks": 2}),
     (narrow(128, group=2), (2, 1, 70, 200), {"blocks": 3, "one": True}),
     (narrow(256, causal=True), (1, 1, 70, 130), {}),
+    (narrow(256, causal=True), (1, 2, 129, 150), {"blocks": 3}),
     (narrow(128, causal=True, window=70), (1, 1, 140, 140), {}),
     (narrow(), (1, 1, 1, 1), {}),
     (narrow(128), (1, 1, 65, 300), {"gain": 8.0, "order": growing}),
     (narrow(), (1, 1, 65, 300), {"gain": 60.0, "order": growing}),
     (narrow(scale=1e-3), (1, 1, 64, 300), {}),
-], ids=["causal", "groups", "256", "window", "one", "maxima that grow",
+], ids=["causal", "groups", "256", "256 in parts", "window", "one", "maxima that grow",
         "infinite weights", "even weights"])  # fmt: skip
 def test_forms_by_wgmma(form, sizes, options):
     attend(form, sizes, "sm_90a", **options)
